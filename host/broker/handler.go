@@ -1,0 +1,38 @@
+package broker
+
+import (
+	"context"
+	"time"
+
+	"ailang.dev/world/host/world"
+)
+
+// HandlerTimeout bounds one effect.
+const HandlerTimeout = 10 * time.Second
+
+// MaxEffectOutput bounds, in bytes, what one effect may answer.
+const MaxEffectOutput = 4 << 20
+
+// Request is one effect to be performed. Its intent is durable before Perform is called.
+type Request struct {
+	Invocation world.InvocationID
+	Episode    string
+	EffectID   string
+	Need       world.Need
+	Payload    []byte // canonical JSON object
+}
+
+// Handler performs effects. It is called after authority said yes, the budget was debited
+// and the intent is durable; at most once for an intent, and never again after a crash.
+// Methods may be called from any goroutine; calls of one episode that write run alone in it.
+type Handler interface {
+	// Effects are the effect names it performs.
+	Effects() []string
+	// Ready tells whether it can serve an effect in a scope for an episode; the error says
+	// what is missing, for the operator. It is asked before anything runs (rule R8).
+	Ready(ctx context.Context, episode, effect, scope string) error
+	// Perform does it. A JSON object, also {"ok":false,"refused":"…"}, is the answer; an
+	// error, a panic or the end of ctx is a failed effect. Of an error the caller is told
+	// world.Message, and its cause goes to stderr.
+	Perform(ctx context.Context, r Request) ([]byte, error)
+}
