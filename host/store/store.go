@@ -131,6 +131,7 @@ type Committed struct {
 type Append struct {
 	Invocation     world.InvocationID
 	Digest         world.Ref // what the id was used for; see Invocation.Digest
+	Credential     world.Ref // whose session it was; kept in the journal
 	Objects        []world.Object
 	TransitionFn   world.Ref
 	Interpreter    world.Ref
@@ -153,6 +154,7 @@ type Append struct {
 type Commit struct {
 	Invocation   world.InvocationID // "" or rest:<id>
 	Digest       world.Ref
+	Credential   world.Ref // whose session it was; kept in the journal if there is an Invocation
 	ObservedHead world.Ref
 	Objects      []world.Object
 	NextWorld    world.World
@@ -174,6 +176,8 @@ type Invocation struct {
 	ID     world.InvocationID
 	State  State
 	Digest world.Ref // what the id was first used for
+	// Credential is the session that first used the id; None for a REST commit without one.
+	Credential world.Ref
 	// EntryIndex and World are set when State is StateCommitted.
 	EntryIndex int64
 	World      world.Ref
@@ -191,6 +195,7 @@ type EffectTrace struct {
 type EffectIntent struct {
 	Invocation world.InvocationID
 	Digest     world.Ref
+	Credential world.Ref // whose session it was; kept in the journal
 	EffectID   string
 	Episode    string
 	Need       world.Need

@@ -1,0 +1,268 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/world"
+)
+
+// brokerStore is what the broker needs of the store.
+type brokerStore interface {
+	Spent(ctx context.Context, episode, effect, scope string) (int64, error)
+	IntendEffect(ctx context.Context, i store.EffectIntent) (store.Debit, error)
+	RecordOutcome(ctx context.Context, o store.EffectOutcome) error
+}
+
+// Broker stands between plans and handlers.
+type Broker struct {
+	Store    brokerStore
+	Handlers map[string]Handler // by effect name
+	Now      func() time.Time
+	Logf     func(format string, args ...any)
+}
+
+// Serve makes the table of handlers by effect name. Two handlers of one effect are a
+// mistake in the assembly, and an error.
+func Serve(handlers ...Handler) (map[string]Handler, error) {
+	table := make(map[string]Handler)
+	for _, h := range handlers {
+		for _, e := range h.Effects() {
+			if table[e] != nil {
+				return nil, fmt.Errorf("broker: two handlers perform %s", e)
+			}
+			table[e] = h
+		}
+	}
+	return table, nil
+}
+
+// Ready is rule R8: every declared effect must have a handler that can serve the episode,
+// or nothing runs. The error is KindNoHandler and says for the operator what is missing.
+func (b *Broker) Ready(ctx context.Context, episode string, declared []world.Need) error {
+	for _, n := range declared {
+		err := errors.New("no handler of this daemon performs it")
+		if h := b.Handlers[n.Effect]; h != nil {
+			err = h.Ready(ctx, episode, n.Effect, n.Scope)
+		}
+		if err != nil {
+			return &world.Error{Op: "broker.Ready", Kind: world.KindNoHandler, Subject: n.Effect + " in episode " + episode, Err: err}
+		}
+	}
+	return nil
+}
+
+// Caller is on whose behalf effects are performed.
+type Caller struct {
+	Invocation world.InvocationID
+	Digest     world.Ref
+	Session    world.Session
+	Provenance string
+}
+
+// Planned is one effect of a plan.
+type Planned struct {
+	ID      string
+	Need    world.Need
+	Payload jsontext.Value // canonical JSON object
+}
+
+// Status is how an effect ended.
+type Status string
+
+// The statuses of seed and wire.
+const (
+	StatusOK      Status = "ok"
+	StatusFailed  Status = "failed"
+	StatusDenied  Status = "denied"
+	StatusSkipped Status = "skipped"
+)
+
+// Done is one effect that has ended.
+type Done struct {
+	ID     string
+	Effect string
+	Status Status
+	Record world.Ref
+	// Output is the handler's answer; nil unless Status is StatusOK.
+	Output []byte
+	// Reason is the denial or failure, as callers are told it.
+	Reason string
+	// Objects are still to be stored with the call's entry: a denial's request and record.
+	Objects []world.Object
+}
+
+// Ticket is an effect whose intent is durable: the right and the duty to perform it once.
+type Ticket struct {
+	broker  *Broker
+	caller  Caller
+	planned Planned
+	request world.Object
+	debit   store.Debit
+
+	output []byte
+	reason string // of a failure
+}
+
+// Request is the effect request's reference.
+func (t *Ticket) Request() world.Ref { return t.request.Hash }
+
+// record is world/effect-record/v1.
+type record struct {
+	Effect       string    `json:"effect"`
+	Scope        string    `json:"scope"`
+	Cost         int64     `json:"cost"`
+	BudgetBefore int64     `json:"budgetBefore"`
+	BudgetAfter  int64     `json:"budgetAfter"`
+	Allowed      bool      `json:"allowed"`
+	Failed       bool      `json:"failed"`
+	Denial       string    `json:"denial"`
+	RequestRef   world.Ref `json:"requestRef"`
+	ResultRef    world.Ref `json:"resultRef"`
+}
+
+func request(c Caller, p Planned) (world.Object, error) {
+	payload, err := hashref.Marshal(struct {
+		Effect       string             `json:"effect"`
+		Scope        string             `json:"scope"`
+		Cost         int64              `json:"cost"`
+		Payload      jsontext.Value     `json:"payload"`
+		InvocationID world.InvocationID `json:"invocationId"`
+		ID           string             `json:"id"`
+	}{p.Need.Effect, p.Need.Scope, p.Need.Cost, p.Payload, c.Invocation, p.ID})
+	if err != nil {
+		return world.Object{}, err
+	}
+	return world.NewObject(world.SemRequest, c.Provenance, payload), nil
+}
+
+// Intend decides, and if authority and budget allow it makes the intent durable: then a
+// Ticket is returned, else a Done that says why not. A denial spends and writes nothing.
+// An error of kind KindUncertain means that the intent may be durable; the effect must not
+// be performed then.
+func (b *Broker) Intend(ctx context.Context, c Caller, p Planned) (*Ticket, *Done, error) {
+	req, err := request(c, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	denial, budget := c.Session.Decide(p.Need, 0, b.Now())
+	if denial != "" {
+		spent := int64(0)
+		if budget > 0 {
+			if spent, err = b.Store.Spent(ctx, c.Session.Episode, p.Need.Effect, p.Need.Scope); err != nil {
+				return nil, nil, err
+			}
+		}
+		left := max(0, budget-spent)
+		return nil, denied(c, p, req, denial, left), nil
+	}
+	debit, err := b.Store.IntendEffect(ctx, store.EffectIntent{
+		Invocation: c.Invocation, Digest: c.Digest, Credential: c.Session.ID, EffectID: p.ID, Episode: c.Session.Episode,
+		Need: p.Need, Budget: budget, Request: req,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if debit.Denied {
+		return nil, denied(c, p, req, world.DeniedBudget, debit.Before), nil
+	}
+	return &Ticket{broker: b, caller: c, planned: p, request: req, debit: debit}, nil, nil
+}
+
+func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64) *Done {
+	rec := world.NewObject(world.SemEffect, c.Provenance, hashref.MustMarshal(record{
+		Effect: p.Need.Effect, Scope: p.Need.Scope, Cost: p.Need.Cost,
+		BudgetBefore: left, BudgetAfter: left, Denial: string(why), RequestRef: req.Hash,
+	}))
+	return &Done{ID: p.ID, Effect: p.Need.Effect, Status: StatusDenied, Record: rec.Hash, Reason: string(why),
+		Objects: []world.Object{req, rec}}
+}
+
+// Run performs the effect: once, never again. It does not fail; what went wrong is part of
+// what Record writes. Causes go to stderr.
+func (t *Ticket) Run(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, HandlerTimeout)
+	defer cancel()
+	out, err := t.perform(ctx)
+	if err == nil {
+		t.output, err = checkOutput(out)
+	}
+	if err == nil {
+		return
+	}
+	t.reason = world.Message(err)
+	switch {
+	case t.reason != "":
+	case ctx.Err() != nil:
+		t.reason = "it ran out of time"
+	default:
+		t.reason = "internal failure"
+	}
+	t.broker.Logf("effect failed: invocation %s effect %s %s: %v", t.caller.Invocation, t.planned.ID, t.planned.Need.Effect, err)
+}
+
+func (t *Ticket) perform(ctx context.Context) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, fmt.Errorf("handler panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	h := t.broker.Handlers[t.planned.Need.Effect]
+	if h == nil {
+		return nil, errors.New("no handler")
+	}
+	return h.Perform(ctx, Request{
+		Invocation: t.caller.Invocation, Episode: t.caller.Session.Episode, EffectID: t.planned.ID,
+		Need: t.planned.Need, Payload: t.planned.Payload,
+	})
+}
+
+// checkOutput holds a handler's answer to the laws of outputs.
+func checkOutput(raw []byte) ([]byte, error) {
+	if len(raw) > MaxEffectOutput {
+		return nil, world.Errorf(world.KindTooLarge, "broker.Run", "the effect's output is larger than %d bytes", MaxEffectOutput)
+	}
+	out, err := hashref.CanonicalObject(raw)
+	if err != nil {
+		return nil, fmt.Errorf("handler's output %w", err)
+	}
+	members, err := hashref.Members(out)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := members["world"]; ok {
+		return nil, errors.New(`handler's output holds the reserved key "world"`)
+	}
+	return out, nil
+}
+
+// Record makes the outcome, the effect record and the result durable. On an error the
+// intent stands without an outcome; the effect is unaccounted for by record, but not by
+// intent and spend.
+func (t *Ticket) Record(ctx context.Context) (*Done, error) {
+	d := &Done{ID: t.planned.ID, Effect: t.planned.Need.Effect, Status: StatusOK, Output: t.output}
+	payload := t.output
+	if payload == nil {
+		d.Status, d.Reason = StatusFailed, t.reason
+		payload = hashref.MustMarshal(map[string]string{"failed": t.reason})
+	}
+	result := world.NewObject(world.SemResult, t.caller.Provenance, payload)
+	rec := world.NewObject(world.SemEffect, t.caller.Provenance, hashref.MustMarshal(record{
+		Effect: t.planned.Need.Effect, Scope: t.planned.Need.Scope, Cost: t.planned.Need.Cost,
+		BudgetBefore: t.debit.Before, BudgetAfter: t.debit.After, Allowed: true, Failed: d.Status == StatusFailed,
+		RequestRef: t.request.Hash, ResultRef: result.Hash,
+	}))
+	d.Record = rec.Hash
+	err := t.broker.Store.RecordOutcome(ctx, store.EffectOutcome{
+		Invocation: t.caller.Invocation, EffectID: t.planned.ID, Record: rec.Hash,
+		Objects: []world.Object{result, rec},
+	})
+	return d, err
+}
