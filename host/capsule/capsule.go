@@ -59,12 +59,16 @@ type Engine interface {
 }
 
 // RunObject runs a source and canonicalises what it returned, which must be a JSON object
-// within the laws of canonical JSON; anything else is KindBadOutput.
+// within the laws of canonical JSON; anything else is KindBadOutput. A run past PhaseTimeout
+// is KindExecution.
 func RunObject(ctx context.Context, e Engine, src Source, input []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, PhaseTimeout)
+	phase, cancel := context.WithTimeout(ctx, PhaseTimeout)
 	defer cancel()
-	raw, err := e.Run(ctx, src, input)
+	raw, err := e.Run(phase, src, input)
 	if err != nil {
+		if phase.Err() != nil && ctx.Err() == nil {
+			return nil, &world.Error{Op: "capsule.RunObject", Kind: world.KindExecution, Subject: src.Ref.String(), Err: err}
+		}
 		return nil, err
 	}
 	out, err := hashref.CanonicalObject(raw)

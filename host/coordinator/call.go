@@ -1,4 +1,3 @@
-// Package coordinator takes one call from admission to committed entry.
 package coordinator
 
 import (

@@ -1,0 +1,301 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/world"
+)
+
+// run is one admitted call on its way.
+type run struct {
+	c          *Coordinator
+	call       Call
+	id         world.InvocationID
+	digest     world.Ref
+	desc       *world.Descriptor
+	engine     capsule.Engine
+	source     capsule.Source
+	input      world.Object
+	provenance string
+}
+
+// Invoke runs one call and answers after its entry is durable, with a result also for
+// refusals by plan, denials and failed effects. Errors are of the kinds from
+// KindNotAuthorized to KindCapacity, and none of them left an entry; or
+// EffectsUnrecordedError, which says that effects ran. Callers check that one first.
+func (c *Coordinator) Invoke(ctx context.Context, call Call) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, CallDeadline)
+	defer cancel()
+	r := &run{c: c, call: call, provenance: call.Surface.Writer()}
+	res, err := r.invoke(ctx)
+	return res, explained(ctx, err)
+}
+
+// explained gives waits that ended before anything was done, and failures that the
+// context's end explains, the kind KindDeadline or KindCanceled.
+func explained(ctx context.Context, err error) error {
+	switch world.KindOf(err) {
+	case world.KindTimeout, world.KindExecution, world.KindInternal:
+		if _, unrecorded := asUnrecorded(err); !unrecorded {
+			return ended(ctx, "coordinator.Invoke", err)
+		}
+	}
+	return err
+}
+
+func (r *run) invoke(ctx context.Context) (Result, error) {
+	// 1. Admission: nothing that this session saw earlier counts.
+	if err := r.admit(ctx); err != nil {
+		return Result{}, err
+	}
+	// 2. The id is taken in memory; a crash frees it, and what the journal holds of it decides.
+	release, err := r.claim()
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	if r.call.Task != "" {
+		if res, found, err := r.earlier(ctx); found || err != nil {
+			return res, err
+		}
+	}
+	// 3. What must be there before anything runs.
+	if err := r.prepare(ctx); err != nil {
+		return Result{}, err
+	}
+	r.c.cfg.Pause("call.admitted")
+	// 4. The episode's order, then a slot.
+	leave, err := r.enter(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
+	if !r.desc.Pure() {
+		return r.effectful(ctx)
+	}
+	res, err := r.pure(ctx)
+	if world.KindOf(err) == world.KindTaskIDUsed {
+		// An earlier try, whose outcome was not known then, landed meanwhile.
+		if again, found, readErr := r.earlier(ctx); found {
+			return again, readErr
+		}
+	}
+	return res, err
+}
+
+func (r *run) admit(ctx context.Context) error {
+	const op = "coordinator.admit"
+	actx, cancel := context.WithTimeout(ctx, AdmitDeadline)
+	defer cancel()
+	view, err := r.c.cfg.Registry.View(actx, r.call.Session)
+	if err != nil {
+		return ended(actx, op, &world.Error{Op: op, Kind: world.KindInternal, Err: err})
+	}
+	for _, d := range view {
+		if d.ID == r.call.Skill {
+			r.desc = d
+		}
+	}
+	if r.desc == nil {
+		return &world.Error{Op: op, Kind: world.KindNotAuthorized, Subject: r.call.Skill}
+	}
+	if !r.call.Pin.IsNone() && r.call.Pin != r.desc.TransitionFn {
+		return &world.Error{Op: op, Kind: world.KindPinMismatch, Subject: r.call.Skill,
+			Err: fmt.Errorf("pinned %s, registered %s", r.call.Pin, r.desc.TransitionFn)}
+	}
+	return nil
+}
+
+// claim fixes the invocation's id and what it stands for, and takes it.
+func (r *run) claim() (release func(), err error) {
+	task := r.call.Task
+	if task == "" {
+		raw := make([]byte, 16)
+		if _, err := rand.Read(raw); err != nil {
+			return nil, err
+		}
+		task = hex.EncodeToString(raw)
+	} else if !ValidTask(task) {
+		return nil, world.Errorf(world.KindBadRequest, "coordinator.claim", "task id must be 1 to 128 of A-Z a-z 0-9 . _ -")
+	}
+	r.id = world.AgentInvocation(r.call.Session.Episode, task)
+	r.input = world.NewObject(world.SemInput, r.provenance, r.call.Args)
+	r.digest = hashref.Sum(hashref.MustMarshal(map[string]string{"input": r.input.Hash.String(), "skillId": r.call.Skill}))
+	release, ok := r.c.flights.claim(r.id)
+	if !ok {
+		return nil, &world.Error{Op: "coordinator.claim", Kind: world.KindTaskIDUsed, Subject: string(r.id), Err: errInFlight}
+	}
+	return release, nil
+}
+
+// earlier answers from what the journal says of the id: the committed result again, or
+// for ever the effects of a call that never became an entry.
+func (r *run) earlier(ctx context.Context) (Result, bool, error) {
+	inv, err := r.c.cfg.Store.Invocation(ctx, r.id)
+	if err != nil {
+		return Result{}, false, err
+	}
+	if inv.State == store.StateUnknown {
+		return Result{}, false, nil
+	}
+	if inv.Digest != r.digest {
+		return Result{}, true, &world.Error{Op: "coordinator.earlier", Kind: world.KindTaskIDUsed, Subject: string(r.id), Err: errOtherCall}
+	}
+	if inv.State == store.StateOpen {
+		return Result{}, true, unrecorded(inv.Effects, errNoEntry)
+	}
+	res, err := r.replay(ctx, inv)
+	return res, true, err
+}
+
+// replay reads a committed result back.
+func (r *run) replay(ctx context.Context, inv store.Invocation) (Result, error) {
+	entry, err := r.c.cfg.Store.Entry(ctx, inv.EntryIndex)
+	if err != nil {
+		return Result{}, err
+	}
+	rec, err := r.c.cfg.Store.Object(ctx, entry.TransitionRef)
+	if err != nil {
+		return Result{}, err
+	}
+	var body struct {
+		Output world.Ref `json:"output"`
+	}
+	if err := hashref.DecodeKnown(rec.Payload, &body); err != nil {
+		return Result{}, &world.Error{Op: "coordinator.replay", Kind: world.KindIntegrity, Subject: rec.Hash.String(), Err: err}
+	}
+	out, err := r.c.cfg.Store.Object(ctx, body.Output)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Invocation: r.id, Output: out.Payload, World: inv.World, Entry: inv.EntryIndex, Replayed: true}, nil
+}
+
+// prepare finds the world, the engine, the handlers and the source.
+func (r *run) prepare(ctx context.Context) error {
+	const op = "coordinator.prepare"
+	if _, err := r.c.cfg.Store.Head(ctx); err != nil {
+		return err
+	}
+	r.engine = r.c.cfg.Engines.ByRef(r.desc.Interpreter)
+	if r.engine == nil {
+		return &world.Error{Op: op, Kind: world.KindEngineMissing, Subject: r.desc.Interpreter.String()}
+	}
+	if err := r.c.cfg.Broker.Ready(ctx, r.call.Session.Episode, r.desc.DeclaredEffects); err != nil {
+		return err
+	}
+	var err error
+	r.source, err = r.c.source(ctx, r.desc.TransitionFn)
+	return err
+}
+
+// enter takes the episode's order, for effectful calls, and then a slot.
+func (r *run) enter(ctx context.Context) (leave func(), err error) {
+	leave = func() {}
+	if !r.desc.Pure() {
+		if leave, err = r.c.episodes.enter(ctx, r.call.Session.Episode, r.writes()); err != nil {
+			return nil, err
+		}
+	}
+	if r.call.Slot == nil {
+		return leave, nil
+	}
+	free, err := r.call.Slot(ctx)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return func() { free(); leave() }, nil
+}
+
+func (r *run) writes() bool {
+	for _, n := range r.desc.DeclaredEffects {
+		if !world.EffectReads(n.Effect) {
+			return true
+		}
+	}
+	return false
+}
+
+// pure runs a transition without effects. A crash anywhere in it leaves nothing.
+func (r *run) pure(ctx context.Context) (Result, error) {
+	out, err := capsule.RunObject(ctx, r.engine, r.source, r.input.Payload)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := checkResult(out); err != nil {
+		return Result{}, &world.Error{Op: "coordinator.pure", Kind: world.KindBadOutput, Subject: r.desc.ID, Err: err}
+	}
+	r.c.cfg.Pause("call.finished")
+	return r.commit(ctx, out, nil, nil, nil)
+}
+
+// invocationRecord is world/invocation-record/v1, and v2 with its last two fields.
+type invocationRecord struct {
+	InvocationID   world.InvocationID `json:"invocationId"`
+	EpisodeID      string             `json:"episodeId"`
+	SkillID        string             `json:"skillId"`
+	TransitionFn   world.Ref          `json:"transitionFn"`
+	Interpreter    world.Ref          `json:"interpreter"`
+	SemanticsEpoch int64              `json:"semanticsEpoch"`
+	Input          world.Ref          `json:"input"`
+	Output         world.Ref          `json:"output"`
+	Plan           *world.Ref         `json:"plan,omitempty"`
+	Effects        *[]world.Ref       `json:"effects,omitempty"`
+}
+
+// commit makes the call an entry. A crash before the flush leaves none, after it the
+// entry, which the same task id then finds.
+func (r *run) commit(ctx context.Context, output jsontext.Value, p *plan, effects []world.Ref, objects []world.Object) (Result, error) {
+	out := world.NewObject(world.SemOutput, r.provenance, output)
+	rec := invocationRecord{
+		InvocationID: r.id, EpisodeID: r.call.Session.Episode, SkillID: r.desc.ID,
+		TransitionFn: r.desc.TransitionFn, Interpreter: r.desc.Interpreter, SemanticsEpoch: r.desc.SemanticsEpoch,
+		Input: r.input.Hash, Output: out.Hash,
+	}
+	semantic := world.SemRecordV1
+	objects = append(objects, r.input, out)
+	if p != nil {
+		semantic = world.SemRecordV2
+		if effects == nil {
+			effects = []world.Ref{}
+		}
+		rec.Plan, rec.Effects = &p.object.Hash, &effects
+		objects = append(objects, p.object)
+	}
+	recObj := world.NewObject(semantic, r.provenance, hashref.MustMarshal(rec))
+	r.c.cfg.Pause("call.before-commit")
+	done, err := r.c.cfg.Store.Append(ctx, store.Append{
+		Invocation: r.id, Digest: r.digest, Credential: r.call.Session.ID,
+		Objects:      append(objects, recObj),
+		TransitionFn: r.desc.TransitionFn, Interpreter: r.desc.Interpreter, SemanticsEpoch: r.desc.SemanticsEpoch,
+		WrittenBy: r.provenance, TransitionRef: recObj.Hash, StateRoot: out.Hash,
+	})
+	if err != nil {
+		return Result{}, commitError(ctx, err)
+	}
+	r.c.cfg.Pause("call.committed")
+	return Result{Invocation: r.id, Output: output, World: done.World.Ref, Entry: done.Entry.Header.EntryIndex}, nil
+}
+
+// commitError says what a failed append means for the caller.
+func commitError(ctx context.Context, err error) error {
+	const op = "coordinator.commit"
+	switch world.KindOf(err) {
+	case world.KindUncertain:
+		return &world.Error{Op: op, Kind: world.KindUnconfirmed, Err: err}
+	case world.KindTimeout:
+		return ended(ctx, op, &world.Error{Op: op, Kind: world.KindNotCommitted, Err: err})
+	case world.KindHeadConflict, world.KindTaskIDUsed, world.KindNoWorld:
+		return err
+	}
+	return &world.Error{Op: op, Kind: world.KindNotCommitted, Err: err}
+}

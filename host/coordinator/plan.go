@@ -1,0 +1,133 @@
+package coordinator
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"ailang.dev/world/host/broker"
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/world"
+)
+
+// MaxPayload bounds, in canonical bytes, what one planned effect may carry.
+const MaxPayload = 1 << 20
+
+// planV1 names the plan format of which a plan has at most one effect.
+const planV1 = world.SemPlanV1
+
+// reservedKey is the daemon's own in every output.
+const reservedKey = "world"
+
+var effectID = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+
+// plan is a parsed world/effect-plan/v1.
+type plan struct {
+	object  world.Object // its canonical text
+	effects []broker.Planned
+	finish  bool
+	result  jsontext.Value // nil unless the plan is a result, without effects
+}
+
+// wirePlan and wireEffect have exactly the keys that a plan must have.
+type wirePlan struct {
+	Plan    string           `json:"plan"`
+	Effects []jsontext.Value `json:"effects"`
+	Finish  bool             `json:"finish"`
+	Result  jsontext.Value   `json:"result"`
+}
+
+type wireEffect struct {
+	ID      string         `json:"id"`
+	Effect  string         `json:"effect"`
+	Scope   string         `json:"scope"`
+	Cost    int64          `json:"cost"`
+	Payload jsontext.Value `json:"payload"`
+}
+
+// parsePlan holds a canonical output of the plan phase to the laws of plan v1
+// (spec/06-effects.md). Its errors are causes: the caller is told only that the calling
+// convention was not kept.
+func parsePlan(d *world.Descriptor, text []byte, provenance string) (*plan, error) {
+	var w wirePlan
+	if err := exact(text, &w, "plan", "effects", "finish", "result"); err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	if w.Plan != planV1 {
+		return nil, fmt.Errorf("plan is %q, want %q", w.Plan, planV1)
+	}
+	if len(w.Effects) > 1 {
+		return nil, fmt.Errorf("plan has %d effects, at most 1", len(w.Effects))
+	}
+	p := &plan{object: world.NewObject(world.SemPlanV1, provenance, text), finish: w.Finish}
+	for i, raw := range w.Effects {
+		e, err := parseEffect(d, raw)
+		if err != nil {
+			return nil, fmt.Errorf("effects[%d]: %w", i, err)
+		}
+		p.effects = append(p.effects, e)
+	}
+	if len(p.effects) > 0 {
+		if string(w.Result) != "null" {
+			return nil, fmt.Errorf("a plan with effects must have a null result")
+		}
+		return p, nil
+	}
+	if w.Finish {
+		return nil, fmt.Errorf("finish needs an effect")
+	}
+	if err := checkResult(w.Result); err != nil {
+		return nil, fmt.Errorf("a plan without effects must have a result: %w", err)
+	}
+	p.result = w.Result
+	return p, nil
+}
+
+func parseEffect(d *world.Descriptor, raw jsontext.Value) (broker.Planned, error) {
+	var e wireEffect
+	if err := exact(raw, &e, "id", "effect", "scope", "cost", "payload"); err != nil {
+		return broker.Planned{}, err
+	}
+	need := world.Need{Effect: e.Effect, Scope: e.Scope, Cost: e.Cost}
+	switch {
+	case !effectID.MatchString(e.ID):
+		return broker.Planned{}, fmt.Errorf("id %q must be 1 to 16 of a-z 0-9", e.ID)
+	case !d.Declares(need):
+		return broker.Planned{}, fmt.Errorf("%s=%s:%d is not declared", e.Effect, e.Scope, e.Cost)
+	case e.Payload.Kind() != '{':
+		return broker.Planned{}, fmt.Errorf("payload must be an object")
+	case len(e.Payload) > MaxPayload:
+		return broker.Planned{}, fmt.Errorf("payload has %d bytes, at most %d", len(e.Payload), MaxPayload)
+	}
+	return broker.Planned{ID: e.ID, Need: need, Payload: e.Payload}, nil
+}
+
+// exact decodes an object that has exactly the given keys.
+func exact(raw []byte, v any, keys ...string) error {
+	members, err := hashref.Members(raw)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if _, ok := members[k]; !ok {
+			return fmt.Errorf("key %q is missing", k)
+		}
+	}
+	if len(members) != len(keys) {
+		return fmt.Errorf("keys must be exactly %q", keys)
+	}
+	return hashref.Decode(raw, v)
+}
+
+// checkResult holds an output that a transition or plan shaped to the laws of outputs.
+func checkResult(raw jsontext.Value) error {
+	members, err := hashref.Members(raw)
+	if err != nil {
+		return err
+	}
+	if _, ok := members[reservedKey]; ok {
+		return fmt.Errorf("the key %q is reserved", reservedKey)
+	}
+	return nil
+}
