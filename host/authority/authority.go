@@ -59,7 +59,7 @@ func (a *Authority) Resolve(ctx context.Context, authorization []string) (world.
 	defer cancel()
 	s, err := a.Store.Session(ctx, id)
 	switch {
-	case world.KindOf(err) == world.KindNotFound && err != nil:
+	case world.KindOf(err) == world.KindNotFound:
 		return world.Session{}, world.Errorf(world.KindSessionUnknown, op, MsgUnknown)
 	case err != nil:
 		return world.Session{}, err

@@ -218,3 +218,21 @@ func refusedSource(what string, err error) error {
 func ToolName(id string) string { return toolEscape.Replace(id) }
 
 var toolEscape = strings.NewReplacer("_", "_u", ".", "_d", "/", "_s")
+
+// Check tells whether a manifest could be published, without publishing it: the ids of its
+// transitions, or the error that Publish would give.
+func (r *Registry) Check(ctx context.Context, m Manifest) ([]string, error) {
+	snap, err := r.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	descs, _, err := r.resolve(ctx, m, snap)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(descs))
+	for i, d := range descs {
+		ids[i] = d.ID
+	}
+	return ids, nil
+}
