@@ -1,0 +1,91 @@
+// Package daemon assembles the house: it opens the store, makes engines, registry,
+// authority, broker and coordinator, mounts every surface, and runs the listener. The whole
+// route table is Daemon.Handler. Nothing is decided here that a room below could decide.
+// Answers spec/07-calls.md (assembly) and spec/11-cli.md (serve).
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/authority"
+	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/starlark"
+	"ailang.dev/world/host/registry"
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/store/sqlite"
+	"ailang.dev/world/host/world"
+	"ailang.dev/world/packs"
+)
+
+// CoreConfig is what a store and its rules are opened with.
+type CoreConfig struct {
+	DB string // path of the SQLite file
+	// WorkerCommand starts a worker for transitions that do not ship inside this binary.
+	WorkerCommand []string
+	// Pause, unless nil, is called at each step of a call; for tests.
+	Pause func(step string)
+	Now   func() time.Time
+	// Logf writes one line to stderr.
+	Logf func(format string, args ...any)
+}
+
+// Core is an open store with all that reads and changes it, without any listener. The
+// command line uses one directly while no daemon runs.
+type Core struct {
+	Config    CoreConfig
+	Store     store.Store
+	Engines   capsule.Set
+	Registry  *registry.Registry
+	Authority *authority.Authority
+}
+
+// OpenCore opens or creates the store, takes its writer lock, and nominates this binary's
+// engines. KindLocked if another process has the store.
+func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.DB, Logf: cfg.Logf})
+	if err != nil {
+		return nil, err
+	}
+	trusted := packs.Trusted()
+	star, err := starlark.New(starlark.Config{
+		Trusted:       func(r world.Ref) bool { return trusted[r] },
+		WorkerCommand: cfg.WorkerCommand,
+	})
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("starlark engine: %w", err)
+	}
+	c := &Core{Config: cfg, Store: s, Engines: capsule.Set{star}}
+	c.Registry = registry.New(s, c.Engines, cfg.Now)
+	c.Authority = &authority.Authority{Store: s, Now: cfg.Now}
+	if err := c.Registry.Bootstrap(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Ops is what an operator may ask of this core. Closing it closes the core.
+func (c *Core) Ops(url string) *admin.Local {
+	return &admin.Local{
+		Store: c.Store, Authority: c.Authority, Registry: c.Registry,
+		Info: admin.Status{PID: os.Getpid(), URL: url},
+		Shut: c.Close,
+	}
+}
+
+// Close ends the engines and then the store.
+func (c *Core) Close() error {
+	err := c.Engines.Close()
+	if serr := c.Store.Close(); serr != nil {
+		err = serr
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"ailang.dev/world/host/a2a"
+	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/broker"
+	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/handlers/workspace"
+	"ailang.dev/world/host/mcp"
+	"ailang.dev/world/host/rest"
+	"ailang.dev/world/host/world"
+)
+
+// Bounds of the listener and of starting and stopping.
+const (
+	HeaderTimeout = 10 * time.Second  // the arrival of a request's headers
+	IdleTimeout   = 120 * time.Second // a connection with nothing to do
+	MaxHeader     = 64 << 10          // bytes of a request's headers
+	// StopTimeout is what calls under way get when the daemon is told to stop: a call's
+	// deadline and what follows an effect.
+	StopTimeout = coordinator.CallDeadline + coordinator.DetachedBudget
+
+	scanTimeout   = 2 * time.Second // the integrity scan at start
+	scanEntries   = 2000            // newest entries that it looks at
+	maxUnresolved = 1000            // intents without an outcome that are told at start
+)
+
+// Config is what a daemon is started with, beside its core.
+type Config struct {
+	Bind          string // host:port of a loopback address; port 0 picks one
+	WorkspaceRoot string // "" serves no workspace effects
+	PrivateReads  bool
+	PublicURL     string // "" if nothing but this machine reaches the daemon
+	RuntimeDir    string // for admin sockets whose store's path is too long
+}
+
+// Daemon is one running world.
+type Daemon struct {
+	core    *Core
+	cfg     Config
+	public  *url.URL
+	coord   *coordinator.Coordinator
+	base    string // what the card names, once the listener is bound
+	handler http.Handler
+}
+
+// New checks the configuration, tells what the last run left open, and assembles the
+// handlers. The core stays the caller's to close.
+func New(ctx context.Context, core *Core, cfg Config) (*Daemon, error) {
+	d := &Daemon{core: core, cfg: cfg}
+	if err := d.checkConfig(); err != nil {
+		return nil, err
+	}
+	handlers, err := d.handlers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d.coord = coordinator.New(coordinator.Config{
+		Store: core.Store, Registry: core.Registry, Engines: core.Engines,
+		Broker: &broker.Broker{Store: core.Store, Handlers: handlers, Now: core.Config.Now, Logf: core.Config.Logf},
+		Pause:  core.Config.Pause,
+	})
+	if err := d.recover(ctx); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Daemon) checkConfig() error {
+	if err := checkBind(d.cfg.Bind); err != nil {
+		return err
+	}
+	if d.cfg.PublicURL != "" {
+		u, err := url.Parse(d.cfg.PublicURL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.User != nil {
+			return world.Errorf(world.KindBadRequest, "daemon.New", "public URL %q must be http(s)://host[:port] and nothing more", d.cfg.PublicURL)
+		}
+		d.public = u
+	}
+	if d.cfg.WorkspaceRoot == "" {
+		return nil
+	}
+	return checkWorkspaceRoot(d.cfg.WorkspaceRoot, d.core.Config.DB)
+}
+
+// checkBind accepts loopback addresses only; there is no override.
+func checkBind(bind string) error {
+	host, _, err := net.SplitHostPort(bind)
+	if err != nil {
+		return world.Errorf(world.KindBadRequest, "daemon.New", "bind %q must be host:port, for example 127.0.0.1:7644", bind)
+	}
+	if host == "localhost" {
+		return nil
+	}
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
+		return world.Errorf(world.KindBadRequest, "daemon.New", "bind %q must be a loopback address: the daemon serves this machine only; put a reverse proxy before it and name it with --public-url", bind)
+	}
+	return nil
+}
+
+// handlers makes the effects that this daemon can perform, and stores the objects that
+// their answers refer to.
+func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error) {
+	if d.cfg.WorkspaceRoot == "" {
+		return nil, nil
+	}
+	ws, err := workspace.New(workspace.Config{Root: d.cfg.WorkspaceRoot})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.core.Store.PutObjects(ctx, ws.Objects()); err != nil {
+		return nil, err
+	}
+	return broker.Serve(ws)
+}
+
+// recover tells what a killed run left open, and scans the newest entries. Neither repeats
+// or repairs anything; a whole store prints nothing.
+func (d *Daemon) recover(ctx context.Context) error {
+	open, err := d.core.Store.Unresolved(ctx, maxUnresolved)
+	if err != nil {
+		return err
+	}
+	for _, inv := range open {
+		d.tellOpen(inv)
+	}
+	return d.scan(ctx)
+}
+
+// Handler is the whole route table. URL is what clients reach it by.
+func (d *Daemon) Handler(base string) http.Handler {
+	if d.public != nil {
+		base = d.public.Scheme + "://" + d.public.Host
+	}
+	core := d.core
+	mux := http.NewServeMux()
+	rest.New(rest.Config{
+		Store: core.Store, Resolve: core.Authority.Resolve, PrivateReads: d.cfg.PrivateReads,
+		Health: d.health, Logf: core.Config.Logf,
+	}).Mount(mux)
+	agents := a2a.New(a2a.Config{
+		Resolve: core.Authority.Resolve, View: core.Registry.View, Invoke: d.coord.Invoke,
+		URL: base, Version: world.Version, Logf: core.Config.Logf,
+	})
+	mux.Handle("POST /a2a/{$}", agents.Tasks())
+	mux.Handle("GET /.well-known/agent.json", agents.Card())
+	mux.Handle("POST /mcp/{$}", mcp.New(mcp.Config{
+		Resolve: core.Authority.Resolve, View: core.Registry.View, Invoke: d.coord.Invoke,
+		Version: world.Version, Logf: core.Config.Logf,
+	}))
+	return &guard{next: mux, public: d.public}
+}
+
+func (d *Daemon) health() rest.Health {
+	h := rest.Health{DaemonVersion: world.Version, DBPath: d.core.Config.DB}
+	for _, e := range d.core.Engines {
+		id := e.Identity()
+		h.Engines = append(h.Engines, rest.Engine{Name: id.Name, Ref: id.Ref.String(), Version: id.Version})
+	}
+	return h
+}
+
+// Run listens, calls ready with the URL once bound, and serves HTTP and the admin socket
+// until ctx ends; then it lets calls under way end within StopTimeout.
+func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
+	l, err := net.Listen("tcp", d.cfg.Bind)
+	if err != nil {
+		return &world.Error{Op: "daemon.Run", Kind: world.KindBadRequest, Msg: fmt.Sprintf("cannot listen on %s: %v", d.cfg.Bind, err),
+			Hint: "another daemon may run there; choose another --bind", Err: err}
+	}
+	base := "http://" + l.Addr().String()
+	operators, err := d.serveAdmin(base)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	srv := &http.Server{
+		Handler: d.Handler(base), ReadHeaderTimeout: HeaderTimeout, IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	ready(base)
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+		defer cancel()
+		if err = srv.Shutdown(stop); err != nil {
+			srv.Close()
+		}
+		operators.Shutdown(stop)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (d *Daemon) serveAdmin(base string) (*admin.Server, error) {
+	path, err := admin.SocketPath(d.core.Config.DB, d.cfg.RuntimeDir)
+	if err != nil {
+		return nil, err
+	}
+	l, err := admin.Listen(path)
+	if err != nil {
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	ops := d.core.Ops(base)
+	ops.Shut = nil // closing a connection must not close the store
+	return admin.Serve(l, ops, d.core.Config.Logf), nil
+}

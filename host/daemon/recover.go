@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/world"
+)
+
+// tellOpen prints one line for each thing that was intended and whose end is not known. It
+// is never retried: what an effect did is for a person to look at.
+func (d *Daemon) tellOpen(inv store.Invocation) {
+	if strings.HasPrefix(string(inv.ID), world.RESTPrefix) {
+		d.core.Config.Logf("indeterminate commit %s: intended, end unknown; resend the same commit to reconcile", inv.ID)
+		return
+	}
+	for _, e := range inv.Effects {
+		if e.Record.IsNone() {
+			d.core.Config.Logf("indeterminate effect %s of %s: intended, outcome unknown, not retried; request %s", e.EffectID, inv.ID, e.Request)
+		}
+	}
+}
+
+// scan looks at the newest entries within a bound of time and number. A whole store prints
+// nothing.
+func (d *Daemon) scan(ctx context.Context) error {
+	sctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
+	done, err := d.core.Store.Scan(sctx, scanEntries, func(h store.Hole) {
+		d.core.Config.Logf("integrity_hole %s: %s", h.What, h.Reason)
+	})
+	if err != nil && world.KindOf(err) != world.KindTimeout {
+		return err
+	}
+	if !done {
+		d.core.Config.Logf("integrity_scan_incomplete within %v: the newest entries were looked at as far as that went", scanTimeout)
+	}
+	return nil
+}
