@@ -1,0 +1,33 @@
+# make test is the test command of the README. It installs what the tests need, and prints
+# one line a package; the whole output is in bin/test.log.
+
+GO ?= go
+PKGS ?= ./...
+TESTFLAGS ?=
+
+.PHONY: build test lint unit deps fuzz bench clean
+
+build:
+	$(GO) build -o bin/ailang-worldd ./cmd/ailang-worldd
+
+test: deps lint unit
+
+# The official TypeScript client is a caller in the end-to-end tests.
+deps:
+	@command -v git >/dev/null || { echo "git is needed: install it and run make test again"; exit 1; }
+	@command -v npm >/dev/null || { echo "npm (Node.js 20 or later) is needed for the client tests: install it and run make test again"; exit 1; }
+	@cd test/clients/typescript && { [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --no-fund --no-audit --loglevel=error; }
+
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
+	$(GO) vet $(PKGS)
+	$(GO) tool staticcheck $(PKGS)
+
+unit:
+	@mkdir -p bin
+	@$(GO) test -race -timeout 20m -v $(TESTFLAGS) $(PKGS) >bin/test.log 2>&1; rc=$$?; \
+	grep -E '^(ok|FAIL|panic:)|^ *--- (FAIL|SKIP)' bin/test.log || true; \
+	if [ $$rc -ne 0 ]; then grep -nE -B30 '^ *--- FAIL|^panic:|DATA RACE|\[build failed\]' bin/test.log | tail -n 200; fi; exit $$rc
+
+clean:
+	rm -rf bin
