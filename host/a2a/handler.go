@@ -1,0 +1,143 @@
+package a2a
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/surface"
+	"ailang.dev/world/host/world"
+)
+
+// method is the one that this dialect has.
+const method = "tasks/send"
+
+// Handler answers POST /a2a/ and the agent card.
+type Handler struct {
+	cfg Config
+}
+
+// New makes the surface.
+func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
+
+// ServeHTTP answers POST /a2a/: one JSON-RPC request, always with HTTP 200. The caller is
+// known before a byte of the body is read. An answer past the deadline, be it of a
+// committed entry, ends the connection.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		notAllowed(w, http.MethodPost)
+		return
+	}
+	until := time.Now().Add(PostDeadline)
+	ctx, cancel := context.WithDeadline(r.Context(), until)
+	defer cancel()
+	surface.LimitReading(w, until)
+	reply := h.post(ctx, w, r)
+	reply.Close = reply.Close || errors.Is(ctx.Err(), context.DeadlineExceeded)
+	reply.Write(w)
+}
+
+// post makes the answer; whatever happens to it, there is one.
+func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Request) (reply surface.Reply) {
+	var id surface.ID
+	defer func() {
+		if p := recover(); p != nil {
+			reply = h.refuse(id, "request", surface.Panicked(p))
+		}
+	}()
+	session, err := h.resolve(ctx, r)
+	if err != nil {
+		return h.refuse("", "credential", err)
+	}
+	body, err := surface.ReadBody(w, r, MaxBody)
+	if err != nil && timedOut(err) {
+		return h.refuse("", "body", err)
+	}
+	if err != nil {
+		return surface.RPCError(http.StatusOK, "", errInvalidRequest)
+	}
+	msg, err := surface.ParseMessage(body)
+	if err != nil || msg.Kind != surface.Request {
+		return surface.RPCError(http.StatusOK, "", errInvalidRequest)
+	}
+	id = msg.ID
+	if msg.Method != method {
+		return surface.RPCError(http.StatusOK, id, errMethod)
+	}
+	s, err := parseSend(msg.Params)
+	if err != nil {
+		return surface.RPCError(http.StatusOK, id, errInvalidParams)
+	}
+	return h.send(ctx, session, id, s)
+}
+
+// resolve finds the session within its own deadline.
+func (h *Handler) resolve(ctx context.Context, r *http.Request) (world.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, CredentialDeadline)
+	defer cancel()
+	return surface.Within(ctx, 0, h.late("credential"), func(ctx context.Context) (world.Session, error) {
+		return h.cfg.Sessions.Resolve(ctx, r.Header.Values("Authorization"))
+	})
+}
+
+// send runs the call. Its deadline is the request's.
+func (h *Handler) send(ctx context.Context, session world.Session, id surface.ID, s send) surface.Reply {
+	what := s.skill + " " + s.task
+	res, err := surface.Within(ctx, Grace, h.late(what), func(ctx context.Context) (coordinator.Result, error) {
+		return h.cfg.Calls.Invoke(ctx, coordinator.Call{
+			Surface: world.SurfaceA2A,
+			Session: session,
+			Skill:   s.skill,
+			Pin:     s.pin,
+			Task:    s.task,
+			Args:    s.args,
+		})
+	})
+	if err != nil {
+		return h.refuse(id, what, err)
+	}
+	return surface.JSON(http.StatusOK, surface.AppendResult(nil, id, appendTask(nil, s.task, res)))
+}
+
+// appendTask writes the completed task that a committed call is.
+func appendTask(dst []byte, task string, res coordinator.Result) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = surface.AppendString(dst, task)
+	dst = append(dst, `,"status":{"state":"completed"},"artifacts":[{"parts":[{"type":"data","data":`...)
+	dst = append(dst, res.Output...)
+	dst = append(dst, `}]}],"metadata":{"invocation_id":`...)
+	dst = surface.AppendString(dst, string(res.Invocation))
+	dst = append(dst, `,"world_ref":`...)
+	dst = surface.AppendString(dst, res.World.String())
+	dst = append(dst, `,"entry_index":`...)
+	dst = strconv.AppendInt(dst, res.Entry, 10)
+	return append(dst, "}}"...)
+}
+
+// refuse answers an error, and tells the operator what the caller is not told.
+func (h *Handler) refuse(id surface.ID, what string, err error) surface.Reply {
+	if surface.HasCause(err) {
+		h.log(what, err)
+	}
+	reply := surface.RPCError(http.StatusOK, id, rpcError(err))
+	reply.Close = timedOut(err)
+	return reply
+}
+
+func (h *Handler) log(what string, err error) {
+	h.cfg.Logf("%s", surface.RefusalLine(world.SurfaceA2A, what, err))
+}
+
+// late logs what a call fails with that nobody waits for any more.
+func (h *Handler) late(what string) func(error) {
+	return func(err error) { h.log(what, err) }
+}
+
+func notAllowed(w http.ResponseWriter, allow string) {
+	reply := surface.Text(http.StatusMethodNotAllowed, "Method Not Allowed")
+	reply.Header = map[string]string{"Allow": allow}
+	reply.Write(w)
+}

@@ -1,0 +1,113 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"ailang.dev/world/host/surface"
+	"ailang.dev/world/host/world"
+)
+
+// Handler answers POST /mcp/.
+type Handler struct {
+	cfg   Config
+	slots chan struct{}
+	tools toolCache
+}
+
+// New makes the surface.
+func New(cfg Config) *Handler {
+	return &Handler{cfg: cfg, slots: make(chan struct{}, Slots)}
+}
+
+// ServeHTTP answers one POST. Who is calling is asked before anything else of the request
+// is looked at.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		reply := surface.Text(http.StatusMethodNotAllowed, "Method Not Allowed")
+		reply.Header = map[string]string{"Allow": http.MethodPost}
+		reply.Write(w)
+		return
+	}
+	until := time.Now().Add(PostDeadline)
+	ctx, cancel := context.WithDeadline(r.Context(), until)
+	defer cancel()
+	surface.LimitReading(w, until)
+	reply := h.post(ctx, w, r)
+	reply.Close = reply.Close || errors.Is(ctx.Err(), context.DeadlineExceeded)
+	reply.Write(w)
+}
+
+// post makes the answer; whatever happens to it, there is one.
+func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Request) (reply surface.Reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			reply = h.fail("", "request", surface.Panicked(p))
+		}
+	}()
+	session, err := h.resolve(ctx, r)
+	if denials[surface.KindOf(err)] {
+		return h.deny(err)
+	}
+	if err != nil {
+		return h.fail("", "credential", err)
+	}
+	version, refusal := checkHeaders(r.Header)
+	if refusal != nil {
+		return *refusal
+	}
+	body, err := surface.ReadBody(w, r, MaxBody)
+	if err != nil {
+		return h.unread(err)
+	}
+	x := &exchange{h: h, ctx: ctx, session: session}
+	if !surface.IsArray(body) {
+		return x.single(body)
+	}
+	if version != versionBatch {
+		return badEnvelope("batches are accepted only under protocol version " + versionBatch)
+	}
+	return x.batch(body)
+}
+
+// resolve finds the session within its own deadline.
+func (h *Handler) resolve(ctx context.Context, r *http.Request) (world.Session, error) {
+	ctx, cancel := context.WithTimeout(ctx, CredentialDeadline)
+	defer cancel()
+	return surface.Within(ctx, 0, h.late("credential"), func(ctx context.Context) (world.Session, error) {
+		return h.cfg.Sessions.Resolve(ctx, r.Header.Values("Authorization"))
+	})
+}
+
+// unread answers a body that could not be had.
+func (h *Handler) unread(err error) surface.Reply {
+	switch surface.KindOf(err) {
+	case world.KindDeadline:
+		return h.fail("", "body", err)
+	case world.KindTooLarge:
+		return surface.RPCError(http.StatusRequestEntityTooLarge, "",
+			surface.Error{Code: surface.CodeInvalidRequest, Message: "invalid request: " + world.Message(err)})
+	}
+	return badParse()
+}
+
+func badParse() surface.Reply {
+	return surface.RPCError(http.StatusBadRequest, "", surface.Error{Code: surface.CodeParse, Message: "parse error"})
+}
+
+func badEnvelope(why string) surface.Reply {
+	return surface.RPCError(http.StatusBadRequest, "", surface.Error{Code: surface.CodeInvalidRequest, Message: "invalid request: " + why})
+}
+
+// slot takes one of the slots, or waits for one as long as ctx allows.
+func (h *Handler) slot(ctx context.Context) (release func(), err error) {
+	select {
+	case h.slots <- struct{}{}:
+		return sync.OnceFunc(func() { <-h.slots }), nil
+	case <-ctx.Done():
+		return nil, world.Wrap(world.KindCapacity, "mcp.slot", ctx.Err())
+	}
+}
