@@ -39,8 +39,9 @@ type Config struct {
 	Bind          string // host:port of a loopback address; port 0 picks one
 	WorkspaceRoot string // "" serves no workspace effects
 	PrivateReads  bool
-	PublicURL     string // "" if nothing but this machine reaches the daemon
-	RuntimeDir    string // for admin sockets whose store's path is too long
+	PublicURL     string           // "" if nothing but this machine reaches the daemon
+	RuntimeDir    string           // for admin sockets whose store's path is too long
+	Handlers      []broker.Handler // beside those that ship
 }
 
 // Daemon is one running world.
@@ -111,7 +112,7 @@ func checkBind(bind string) error {
 // their answers refer to.
 func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error) {
 	if d.cfg.WorkspaceRoot == "" {
-		return nil, nil
+		return broker.Serve(d.cfg.Handlers...)
 	}
 	ws, err := workspace.New(workspace.Config{Root: d.cfg.WorkspaceRoot})
 	if err != nil {
@@ -120,7 +121,7 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if err := d.core.Store.PutObjects(ctx, ws.Objects()); err != nil {
 		return nil, err
 	}
-	return broker.Serve(ws)
+	return broker.Serve(append([]broker.Handler{ws}, d.cfg.Handlers...)...)
 }
 
 // recover tells what a killed run left open, and scans the newest entries. Neither repeats
@@ -148,13 +149,13 @@ func (d *Daemon) Handler(base string) http.Handler {
 		Health: d.health, Logf: core.Config.Logf,
 	}).Mount(mux)
 	agents := a2a.New(a2a.Config{
-		Resolve: core.Authority.Resolve, View: core.Registry.View, Invoke: d.coord.Invoke,
-		URL: base, Version: world.Version, Logf: core.Config.Logf,
+		Sessions: core.Authority, Skills: core.Registry, Calls: d.coord,
+		PublicURL: base, Version: world.Version, Logf: core.Config.Logf,
 	})
 	mux.Handle("POST /a2a/{$}", agents.Tasks())
 	mux.Handle("GET /.well-known/agent.json", agents.Card())
 	mux.Handle("POST /mcp/{$}", mcp.New(mcp.Config{
-		Resolve: core.Authority.Resolve, View: core.Registry.View, Invoke: d.coord.Invoke,
+		Sessions: core.Authority, Tools: core.Registry, Calls: d.coord,
 		Version: world.Version, Logf: core.Config.Logf,
 	}))
 	return &guard{next: mux, public: d.public}
