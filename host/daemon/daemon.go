@@ -152,7 +152,7 @@ func (d *Daemon) Handler(base string) http.Handler {
 		Sessions: core.Authority, Skills: core.Registry, Calls: d.coord,
 		PublicURL: base, Version: world.Version, Logf: core.Config.Logf,
 	})
-	mux.Handle("POST /a2a/{$}", agents.Tasks())
+	mux.Handle("POST /a2a/{$}", agents)
 	mux.Handle("GET /.well-known/agent.json", agents.Card())
 	mux.Handle("POST /mcp/{$}", mcp.New(mcp.Config{
 		Sessions: core.Authority, Tools: core.Registry, Calls: d.coord,
