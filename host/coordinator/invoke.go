@@ -199,21 +199,21 @@ func (r *run) prepare(ctx context.Context) error {
 
 // enter takes the episode's order, for effectful calls, and then a slot.
 func (r *run) enter(ctx context.Context) (leave func(), err error) {
-	leave = func() {}
+	release := func() {}
 	if !r.desc.Pure() {
-		if leave, err = r.c.episodes.enter(ctx, r.call.Session.Episode, r.writes()); err != nil {
+		if release, err = r.c.episodes.enter(ctx, r.call.Session.Episode, r.writes()); err != nil {
 			return nil, err
 		}
 	}
 	if r.call.Slot == nil {
-		return leave, nil
+		return release, nil
 	}
 	free, err := r.call.Slot(ctx)
 	if err != nil {
-		leave()
+		release()
 		return nil, err
 	}
-	return func() { free(); leave() }, nil
+	return func() { free(); release() }, nil
 }
 
 func (r *run) writes() bool {

@@ -512,3 +512,26 @@ func TestDeepestArgumentsPass(t *testing.T) {
 		}
 	}
 }
+
+func TestSlotIsTakenAfterTheEpisodeAndGivenBack(t *testing.T) {
+	f := newFixture(t)
+	f.genesis()
+	f.publish("echo", echo, do)
+	f.publish("doit", planned, do, do)
+	s := f.session("Test.Do=s:9")
+	for _, skill := range []string{"echo", "doit"} {
+		taken, free := 0, 0
+		call := coordinator.Call{Surface: world.SurfaceMCP, Session: s, Skill: skill, Args: []byte("{}"),
+			Slot: func(context.Context) (func(), error) { taken++; return func() { free++ }, nil }}
+		if _, err := f.coord.Invoke(context.Background(), call); err != nil || taken != 1 || free != 1 {
+			t.Fatalf("%s: %v, taken %d, given back %d", skill, err, taken, free)
+		}
+		call.Slot = func(context.Context) (func(), error) { return nil, world.Errorf(world.KindCapacity, "test", "full") }
+		_, err := f.coord.Invoke(context.Background(), call)
+		wantKind(t, err, world.KindCapacity)
+	}
+	// The refused calls hold nothing: the episode is free.
+	if _, err := f.call("doit", "", "{}", s); err != nil {
+		t.Fatal(err)
+	}
+}

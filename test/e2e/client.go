@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -91,3 +92,6 @@ func (a *actor) send(id, skill string, args any) task {
 	}
 	return tk
 }
+
+// clientTimeout bounds one run of a client program.
+const clientTimeout = 2 * time.Minute
