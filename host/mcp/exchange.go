@@ -54,7 +54,7 @@ func (x *exchange) batch(body []byte) surface.Reply {
 	for i, item := range items {
 		msg, err := surface.ParseMessage(item)
 		if err != nil {
-			return badEnvelope(fmt.Sprintf("item %d of the batch %v", i, err))
+			return badEnvelope(fmt.Sprintf("item %d of the batch: %v", i, err))
 		}
 		if msg.Kind == surface.Request {
 			requests = append(requests, msg)

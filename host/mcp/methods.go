@@ -32,7 +32,7 @@ func members(params jsontext.Value) (map[string]jsontext.Value, error) {
 	}
 	m, err := hashref.Members(params)
 	if err != nil {
-		return nil, invalidParams("params: %v", err)
+		return nil, invalidParams("params %s", surface.Reason(err))
 	}
 	return m, nil
 }
@@ -151,7 +151,7 @@ func parseCall(params jsontext.Value) (name string, args []byte, err error) {
 	}
 	args, err = hashref.CanonicalObject(raw)
 	if err != nil {
-		return "", nil, invalidParams("arguments: %v", err)
+		return "", nil, invalidParams("arguments %s", surface.Reason(err))
 	}
 	return name, args, nil
 }

@@ -3,6 +3,7 @@ package surface
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -45,8 +46,8 @@ type Message struct {
 
 // Errors of ParseMessage and ParseBatch.
 var (
-	ErrParse   = errors.New("is not JSON")
-	ErrInvalid = errors.New("is not a JSON-RPC 2.0 message")
+	ErrParse   = errors.New("not JSON")
+	ErrInvalid = errors.New("not a JSON-RPC 2.0 message")
 )
 
 // ParseMessage reads one envelope. Bytes that are not one JSON value are ErrParse; a value
@@ -148,6 +149,22 @@ func String(v jsontext.Value) (string, bool) {
 		return "", false
 	}
 	return s, true
+}
+
+// Reason says what is wrong with a value that hashref refused, in words that follow its
+// name and do not change with the decoder's.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, hashref.ErrObject):
+		return "must be a JSON object"
+	case errors.Is(err, hashref.ErrDepth):
+		return fmt.Sprintf("must not be nested deeper than %d levels", hashref.MaxDepth)
+	case errors.Is(err, hashref.ErrNumber):
+		return "must not hold a number beyond ±(2^53-1)"
+	case errors.Is(err, hashref.ErrRepeat), errors.Is(err, jsontext.ErrDuplicateName):
+		return "must not repeat a member"
+	}
+	return "must be valid JSON of valid Unicode text"
 }
 
 // Error is one JSON-RPC error.
