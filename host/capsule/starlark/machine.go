@@ -123,8 +123,7 @@ func (m *machine) run(ctx context.Context, src capsule.Source, input []byte) res
 	}
 	main := m.loaded.get(src.Ref)
 	if main == nil {
-		var res result
-		res = m.guard(ctx, func(t *thread) (res result) {
+		res := m.guard(ctx, func(t *thread) (res result) {
 			main, res = m.load(t, src)
 			return res
 		})
