@@ -19,7 +19,7 @@ type seen struct {
 	Server struct {
 		Name string `json:"name"`
 	} `json:"server"`
-	Tools  []struct {
+	Tools []struct {
 		Name         string         `json:"name"`
 		OutputSchema map[string]any `json:"outputSchema"`
 	} `json:"tools"`
