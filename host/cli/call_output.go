@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// output is a call's output object.
+type output struct {
+	members map[string]jsontext.Value
+}
+
+// refused tells whether the output says "ok": false.
+func (o output) refused() bool { return string(o.members["ok"]) == "false" }
+
+// field decodes a member; ok is false if it is not there or of another type.
+func field[T any](o output, name string) (v T, ok bool) {
+	raw, there := o.members[name]
+	if !there || raw.Kind() == 'n' {
+		return v, false
+	}
+	return v, json.Unmarshal(raw, &v) == nil
+}
+
+// listEntry is one name of a folder.
+type listEntry struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+	Size int64  `json:"size"`
+}
+
+// match is one line that a search found.
+type match struct {
+	Path   string   `json:"path"`
+	Line   int      `json:"line"`
+	Text   string   `json:"text"`
+	Before []string `json:"before"`
+	After  []string `json:"after"`
+}
+
+// showOutput prints the most useful member of an output, else all of it.
+func (a *app) showOutput(raw jsontext.Value, o output) {
+	if o.refused() {
+		reason, _ := field[string](o, "refused")
+		fmt.Fprintf(a.stderr, "refused: %s\n", printable(reason, true))
+		return
+	}
+	if content, ok := field[string](o, "content"); ok {
+		a.showContent(content)
+	} else if entries, ok := field[[]listEntry](o, "entries"); ok {
+		a.showListing(entries)
+	} else if matches, ok := field[[]match](o, "matches"); ok {
+		a.showMatches(matches)
+	} else if paths, ok := field[[]string](o, "paths"); ok {
+		for _, p := range paths {
+			fmt.Fprintln(a.stdout, printable(p, false))
+		}
+	} else {
+		fmt.Fprintln(a.stdout, indented(raw))
+	}
+	if cut, _ := field[bool](o, "truncated"); cut {
+		fmt.Fprintln(a.stderr, "there is more than was shown; --json-out tells where it was cut")
+	}
+}
+
+// showContent prints a text: byte for byte into a file or pipe, on a terminal without what
+// would steer it.
+func (a *app) showContent(text string) {
+	if isTerminal(a.stdout) {
+		text = printable(text, true)
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+	}
+	fmt.Fprint(a.stdout, text)
+}
+
+func (a *app) showListing(entries []listEntry) {
+	rows := [][]string{}
+	for _, e := range entries {
+		name, size := printable(e.Name, false), strconv.FormatInt(e.Size, 10)
+		switch e.Type {
+		case "directory":
+			name, size = name+"/", "-"
+		case "symlink":
+			name += "@"
+		}
+		rows = append(rows, []string{size, name})
+	}
+	table(a.stdout, rows)
+}
+
+func (a *app) showMatches(matches []match) {
+	for _, m := range matches {
+		path := printable(m.Path, false)
+		for i, line := range m.Before {
+			fmt.Fprintf(a.stdout, "%s-%d-%s\n", path, m.Line-len(m.Before)+i, printable(line, true))
+		}
+		fmt.Fprintf(a.stdout, "%s:%d:%s\n", path, m.Line, printable(m.Text, true))
+		for i, line := range m.After {
+			fmt.Fprintf(a.stdout, "%s-%d-%s\n", path, m.Line+1+i, printable(line, true))
+		}
+	}
+}

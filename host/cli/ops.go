@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/cli/shell"
+	"ailang.dev/world/host/client"
+	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/world"
+)
+
+// How long a store that another process holds is waited for when that process does not
+// answer operators: a command that is about to end, or a daemon about to listen.
+const (
+	lockPatience = 4 * time.Second
+	lockEvery    = 50 * time.Millisecond
+)
+
+// dbFlag adds --db.
+func dbFlag(cmd *cobra.Command, db *string) {
+	cmd.Flags().StringVar(db, "db", "", "the store's `FILE`")
+}
+
+// dbPath checks --db and makes it absolute.
+func (a *app) dbPath(cmd *cobra.Command, db string) (string, error) {
+	switch {
+	case db == "":
+		return "", usage(cmd, "--db FILE is needed: which store?")
+	case strings.Contains(db, "://"):
+		return "", usage(cmd, "--db takes the path of a file")
+	}
+	return a.path(db), nil
+}
+
+// coreConfig is how this program opens a store.
+func (a *app) coreConfig(db string) daemon.CoreConfig {
+	cfg := daemon.CoreConfig{DB: db, Logf: func(format string, args ...any) {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}}
+	if a.env.Exe != "" {
+		cfg.WorkerCommand = []string{a.env.Exe, workerName}
+	}
+	return cfg
+}
+
+// checkStore tells what is wrong with a store's path before it is opened. create allows
+// that nothing is there yet.
+func checkStore(db string, create bool) error {
+	st, err := os.Stat(db)
+	switch {
+	case err == nil && st.IsDir():
+		return failf("%s is a folder, not a store", db).hinted("name a file in it: --db %s", shell.Word(filepath.Join(db, "world.db")))
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return failf("cannot open the store %s: %v", db, bareIO(err))
+	case !create:
+		return &cliError{kind: world.KindNotFound.String(), msg: "no store at " + db,
+			hint: "create one with `ailang-worldd genesis --db " + shell.Word(db) + "`"}
+	}
+	if dir := filepath.Dir(db); !isFolder(dir) {
+		return failf("cannot make a store in %s: there is no such folder", dir).hinted("mkdir -p %s", shell.Word(dir))
+	}
+	return nil
+}
+
+func isFolder(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && st.IsDir()
+}
+
+// openOps is the one way to a store for verbs that write: opened directly while no process
+// holds it, else through the admin socket of the daemon that does. The caller closes it.
+func (a *app) openOps(ctx context.Context, db string, create bool) (admin.Ops, error) {
+	if err := checkStore(db, create); err != nil {
+		return nil, err
+	}
+	defer a.progress("waiting for the store " + db)()
+	until := time.Now().Add(lockPatience)
+	for {
+		core, err := daemon.OpenCore(ctx, a.coreConfig(db))
+		if err == nil {
+			return core.Ops(""), nil
+		}
+		if world.KindOf(err) != world.KindLocked {
+			return nil, err
+		}
+		ops, dialErr := a.dial(ctx, db)
+		if dialErr == nil {
+			return ops, nil
+		}
+		if ctx.Err() != nil || time.Now().After(until) {
+			return nil, lockedError(db, err, dialErr)
+		}
+		select {
+		case <-time.After(lockEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// dial asks for the daemon of a store.
+func (a *app) dial(ctx context.Context, db string) (admin.Ops, error) {
+	dir, noDir := a.runtimeDir()
+	socket, err := admin.SocketPath(db, dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case !filepath.IsAbs(socket): // it is needed, and there is none
+		return nil, noDir
+	}
+	ops, err := client.DialAdmin(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	return ops, nil
+}
+
+// lockedError says who holds a store, and that it does not answer.
+func lockedError(db string, locked, dial error) error {
+	msg := world.Message(locked)
+	if msg == "" {
+		msg = "the store " + db + " is held by another process"
+	}
+	return &cliError{kind: world.KindLocked.String(), msg: fmt.Sprintf("%s, and it does not answer operators (%v)", msg, dial),
+		hint: "if it is a daemon that is starting, try again; else end that process first", cause: locked}
+}

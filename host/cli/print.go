@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+)
+
+// jsonFlag adds --json.
+func jsonFlag(cmd *cobra.Command, on *bool) {
+	cmd.Flags().BoolVar(on, "json", false, "print JSON; errors too, on stderr as {\"error\":{…}}")
+}
+
+// writeJSON writes a value as one line.
+func writeJSON(w io.Writer, v any) error {
+	text, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return failf("cannot write the answer as JSON: %v", err)
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// indented is a JSON text made readable; one that is none stays as it is.
+func indented(text jsontext.Value) string {
+	v := text.Clone()
+	if err := v.Indent(jsontext.WithIndent("  ")); err != nil {
+		return string(text)
+	}
+	return string(v)
+}
+
+// table writes rows in columns.
+func table(w io.Writer, rows [][]string) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintln(tw, strings.Join(r, "\t"))
+	}
+	tw.Flush()
+}
+
+// when is a moment as people read it.
+func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// printable makes text of a daemon or a manifest harmless on a terminal: control
+// characters are shown and not obeyed. Line ends and tabs stay when lines is true.
+func printable(s string, lines bool) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case lines && (r == '\n' || r == '\t'):
+			return r
+		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
+			return '\ufffd'
+		}
+		return r
+	}, s)
+}
+
+// progressAfter is how long something may take without a word.
+const progressAfter = time.Second
+
+// progress tells on stderr what is being waited for, if it takes long. Call the answer
+// when it is over.
+func (a *app) progress(what string) (done func()) {
+	t := time.AfterFunc(progressAfter, func() { fmt.Fprintf(a.stderr, "%s …\n", what) })
+	return func() { t.Stop() }
+}

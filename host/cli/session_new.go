@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/authority"
+	"ailang.dev/world/host/cli/worktree"
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/world"
+)
+
+// scopeWorktree is the scope of every effect in an episode's worktree.
+const scopeWorktree = "worktree"
+
+// preset is a set of effects for one kind of work, each granted with the same budget.
+type preset struct {
+	name    string
+	about   string
+	effects []string
+}
+
+// presets are all there are.
+var presets = []preset{
+	{"read", "look at the worktree", []string{"Workspace.Read"}},
+	{"coding", "look at the worktree and change it", []string{"Workspace.Read", "Workspace.Write"}},
+}
+
+// presetGrants are a preset's grants; ok is false if there is none of that name.
+func presetGrants(name string, budget int64) (grants []world.Grant, ok bool) {
+	for _, p := range presets {
+		if p.name != name {
+			continue
+		}
+		for _, e := range p.effects {
+			grants = append(grants, world.Grant{Effect: e, Scope: scopeWorktree, Budget: budget})
+		}
+		return grants, true
+	}
+	return nil, false
+}
+
+func presetHelp() string {
+	var b strings.Builder
+	for _, p := range presets {
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", p.name, p.about, strings.Join(p.effects, ", "))
+	}
+	return b.String()
+}
+
+const defaultBudget = 10_000
+
+// newFlags are the flags of session new.
+type newFlags struct {
+	mintFlags
+	root, repo, preset string
+	budget             int64
+}
+
+func (a *app) sessionNewCommand() *cobra.Command {
+	var f newFlags
+	c := &cobra.Command{
+		Use:   "new EPISODE --db FILE --workspace-root FOLDER [--repo FOLDER] [--preset coding] [--budget N] [--ttl 8h] [--out FILE] [--yes]",
+		Short: "Make an episode's git worktree and a session for it",
+		Long: `Makes FOLDER/EPISODE a git worktree of the repository, on a new branch world/EPISODE at
+HEAD, and mints a session that may work in it. A worktree that is there is used as it is.
+
+Presets, each effect in scope worktree with the same --budget:
+` + presetHelp(),
+		Example: `  ailang-worldd session new fix-docs --db world.db --workspace-root ~/worktrees --repo ~/src/site --out ~/.world-fix-docs`,
+		Args:    exactly(1, "one EPISODE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.sessionNew(cmd, args[0], f)
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&f.root, "workspace-root", "", "`FOLDER` that holds the worktrees, the one that serve was given")
+	c.Flags().StringVar(&f.repo, "repo", ".", "top `FOLDER` of the git repository")
+	c.Flags().StringVar(&f.preset, "preset", "coding", "what it may do; see above")
+	c.Flags().Int64Var(&f.budget, "budget", defaultBudget, "budget of each effect")
+	return c
+}
+
+func (a *app) sessionNew(cmd *cobra.Command, episode string, f newFlags) error {
+	ctx := cmd.Context()
+	db, err := a.dbPath(cmd, f.db)
+	if err != nil {
+		return err
+	}
+	if f.root == "" {
+		return usage(cmd, "--workspace-root FOLDER is needed: where do worktrees go?")
+	}
+	if f.budget < 0 || f.budget > hashref.MaxInt {
+		return usage(cmd, "--budget must be from 0 to 2^53-1")
+	}
+	grants, ok := presetGrants(f.preset, f.budget)
+	if !ok {
+		return usage(cmd, "there is no preset %q", f.preset)
+	}
+	r := admin.MintRequest{Episode: episode, Grants: grants, TTL: time.Duration(f.ttl)}
+	if err := authority.CheckMint(r.Episode, r.Grants, r.TTL); err != nil {
+		return err
+	}
+	if err := checkStore(db, false); err != nil {
+		return err
+	}
+	root := a.path(f.root)
+	if !isFolder(root) {
+		return failf("the workspace root %s is no folder", root).hinted("mkdir -p it, and start serve with it")
+	}
+	repo, err := a.openRepo(ctx, f.repo)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%sin a worktree of %s on branch %s.\n", wish(episode, grants, r.TTL), repo.Top, worktree.BranchOf(episode))
+	if err := a.confirm(ctx, f.yes, what, "Make it?"); err != nil {
+		return err
+	}
+	ops, err := a.openOps(ctx, db, false)
+	if err != nil {
+		return err
+	}
+	defer ops.Close()
+	if f.out != "" && !f.force { // seen before a worktree is made
+		if _, err := os.Lstat(a.path(f.out)); !errors.Is(err, fs.ErrNotExist) {
+			return failf("%s is there already", a.path(f.out)).hinted("name another file, or replace it with --force")
+		}
+	}
+	tree, err := a.ensureWorktree(ctx, repo, root, episode)
+	if err != nil {
+		return err
+	}
+	m, err := a.mint(ctx, ops, r, f.out, f.force)
+	if err != nil {
+		return err
+	}
+	m.Worktree = tree
+	if !f.json {
+		fmt.Fprintf(a.stderr, "worktree %s, branch %s\n", tree.Path, tree.Branch)
+	}
+	return a.showMinted(m, f.json)
+}
+
+func (a *app) openRepo(ctx context.Context, repo string) (*worktree.Repo, error) {
+	r, err := worktree.Open(ctx, a.env.Environ, a.path(repo))
+	return r, treeError(err)
+}
+
+func (a *app) ensureWorktree(ctx context.Context, repo *worktree.Repo, root, episode string) (worktree.Made, error) {
+	defer a.progress("git is checking out the worktree of " + episode)()
+	tree, err := repo.Ensure(ctx, root, episode)
+	return tree, treeError(err)
+}
+
+// treeError gives a refusal of worktree this package's form.
+func treeError(err error) error {
+	var e *worktree.Error
+	if errors.As(err, &e) {
+		return &cliError{kind: "Worktree", msg: e.Msg, hint: e.Hint, cause: e.Err}
+	}
+	return err
+}

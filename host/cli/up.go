@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/cli/worktree"
+	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/registry"
+	"ailang.dev/world/host/world"
+	"ailang.dev/world/packs"
+)
+
+// What up grants.
+const (
+	upPreset = "coding"
+	upBudget = 1_000_000
+	upTTL    = 30 * 24 * time.Hour
+)
+
+// upPacks are what up publishes.
+var upPacks = []string{"workspace", "se-tools"}
+
+// upFlags are the flags of up.
+type upFlags struct {
+	home, repo, episode, bind string
+	json                      bool
+}
+
+// upPlan is what up is going to see to.
+type upPlan struct {
+	home    string
+	repo    *worktree.Repo
+	episode string
+}
+
+func (p upPlan) db() string          { return filepath.Join(p.home, "store", "world.db") }
+func (p upPlan) workspace() string   { return filepath.Join(p.home, "ws") }
+func (p upPlan) sessionFile() string { return filepath.Join(p.home, "sessions", p.episode) }
+
+func (a *app) upCommand() *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up [--repo FOLDER] [--episode NAME]",
+		Short: "Set up everything for a git repository, and serve",
+		Long: `Sees to it that there is a store with a genesis, the tools that ship are published, the
+repository has a worktree for the episode on a branch world/EPISODE, and a session for it is
+in a file that only you can read; then serves, and says how to connect an agent. What is
+there already is used as it is, so it can be run again at any time.
+
+If a daemon serves the store already, it adds worktree and session to that, and exits 0.
+
+The session may read and write in the worktree (preset coding, budget 1000000, 30 days).
+Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.`,
+		Example: `  cd ~/src/site && ailang-worldd up
+  ailang-worldd up --repo ~/src/site --episode fix-docs`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, f) },
+	}
+	c.Flags().StringVar(&f.home, "home", "", "`FOLDER` for store, worktrees and sessions (default $XDG_DATA_HOME/ailang-world)")
+	c.Flags().StringVar(&f.repo, "repo", ".", "top `FOLDER` of the git repository")
+	c.Flags().StringVar(&f.episode, "episode", "", "`NAME` of the episode (default made of the repository's folder)")
+	bindFlag(c, &f.bind)
+	jsonFlag(c, &f.json)
+	return c
+}
+
+func (a *app) up(cmd *cobra.Command, f upFlags) error {
+	ctx := cmd.Context()
+	if f.episode != "" {
+		if err := world.CheckEpisode(f.episode); err != nil {
+			return usage(cmd, "--episode: %v", err)
+		}
+	}
+	plan, err := a.planUp(ctx, f)
+	if err != nil {
+		return err
+	}
+	core, err := daemon.OpenCore(ctx, a.coreConfig(plan.db()))
+	if world.KindOf(err) == world.KindLocked {
+		return a.joinUp(ctx, plan, f)
+	}
+	if err != nil {
+		return fatal(err)
+	}
+	defer a.closeCore(core)
+	ops := core.Ops("")
+	info, err := a.prepare(ctx, ops, plan)
+	if err != nil {
+		return err
+	}
+	return fatal(a.run(ctx, core, daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace()}, func(url string) {
+		if !f.json {
+			a.listening(url, false)
+		}
+		info.connect(url)
+		a.showUp(info, f.json)
+		if !f.json {
+			fmt.Fprintln(a.stderr, "serving; end it with Ctrl-C")
+		}
+	}))
+}
+
+// planUp looks at everything that up needs before it writes anything but folders.
+func (a *app) planUp(ctx context.Context, f upFlags) (upPlan, error) {
+	home, err := a.dataHome(f.home)
+	if err != nil {
+		return upPlan{}, err
+	}
+	repo, err := a.openRepo(ctx, f.repo)
+	if err != nil {
+		return upPlan{}, err
+	}
+	plan := upPlan{repo: repo, episode: f.episode}
+	if plan.episode == "" {
+		if plan.episode = worktree.EpisodeOf(repo.Top); plan.episode == "" {
+			return upPlan{}, failf("the folder name of %s makes no episode name", repo.Top).hinted("choose one with --episode")
+		}
+	}
+	for _, d := range []string{home, filepath.Join(home, "store"), filepath.Join(home, "ws"), filepath.Join(home, "sessions")} {
+		if err := privateFolder(d); err != nil {
+			return upPlan{}, err
+		}
+	}
+	if plan.home, err = filepath.EvalSymlinks(home); err != nil {
+		return upPlan{}, failf("cannot use the folder %s: %v", home, bareIO(err))
+	}
+	return plan, checkStore(plan.db(), true)
+}
+
+// joinUp adds an episode to the daemon that serves the store.
+func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) error {
+	ops, err := a.openOps(ctx, plan.db(), true)
+	if err != nil {
+		return fatal(err)
+	}
+	defer ops.Close()
+	st, err := ops.Status(ctx)
+	if err != nil {
+		return fatal(err)
+	}
+	if st.URL == "" { // the holder was a command, and it ended meanwhile
+		ops.Close()
+		return fatal(failf("the store was busy; try again"))
+	}
+	info, err := a.prepare(ctx, ops, plan)
+	if err != nil {
+		return err
+	}
+	info.Joined = true
+	info.connect(st.URL)
+	if !f.json {
+		fmt.Fprintf(a.stdout, "a daemon serves this store already, at %s (process %d)\n", st.URL, st.PID)
+	}
+	a.showUp(info, f.json)
+	return nil
+}
+
+// upInfo is what up tells.
+type upInfo struct {
+	URL          string        `json:"url"`
+	MCP          string        `json:"mcp"`
+	A2A          string        `json:"a2a"`
+	Joined       bool          `json:"joined"` // a daemon was serving already
+	Store        string        `json:"store"`
+	Episode      string        `json:"episode"`
+	Worktree     worktree.Made `json:"worktree"`
+	SessionFile  string        `json:"session_file"`
+	CredentialID world.Ref     `json:"credential_id"`
+	Expires      time.Time     `json:"expires"`
+}
+
+func (i *upInfo) connect(url string) {
+	i.URL, i.MCP, i.A2A = url, url+"/mcp/", url+"/a2a/"
+}
+
+// prepare sees to genesis, packs, worktree and session.
+func (a *app) prepare(ctx context.Context, ops admin.Ops, plan upPlan) (*upInfo, error) {
+	st, err := ops.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st.Head.IsNone() {
+		if _, err := ops.Genesis(ctx, "made by up"); err != nil && world.KindOf(err) != world.KindHeadConflict {
+			return nil, err
+		}
+	}
+	if err := a.publishPacks(ctx, ops); err != nil {
+		return nil, err
+	}
+	tree, err := a.ensureWorktree(ctx, plan.repo, plan.workspace(), plan.episode)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.ensureSession(ctx, ops, plan)
+	if err != nil {
+		return nil, err
+	}
+	return &upInfo{Store: plan.db(), Episode: plan.episode, Worktree: tree, SessionFile: plan.sessionFile(),
+		CredentialID: s.ID, Expires: s.Expires}, nil
+}
+
+func (a *app) publishPacks(ctx context.Context, ops admin.Ops) error {
+	defer a.progress("publishing the tools that ship")()
+	for _, name := range upPacks {
+		p, err := packs.Load(name)
+		if err != nil {
+			return err
+		}
+		done, err := ops.Publish(ctx, registry.Manifest{Text: p.Manifest, Files: p.Files})
+		if err != nil {
+			return err
+		}
+		if changed := append(done.Added, done.Updated...); len(changed) > 0 {
+			fmt.Fprintf(a.stderr, "published %s: %s\n", name, strings.Join(changed, " "))
+		}
+	}
+	return nil
+}
+
+// ensureSession finds the session of the episode's file, if it is live and the episode's;
+// else it mints one, and replaces the file.
+func (a *app) ensureSession(ctx context.Context, ops admin.Ops, plan upPlan) (world.Session, error) {
+	file := plan.sessionFile()
+	token, err := a.readSession(file)
+	if err == nil {
+		s, err := ops.Lookup(ctx, token)
+		switch k := world.KindOf(err); {
+		case err == nil && s.Episode == plan.episode:
+			return s, os.Chmod(file, 0o600)
+		case err == nil, k == world.KindSessionUnknown, k == world.KindSessionExpired:
+		default:
+			return world.Session{}, err
+		}
+	} else if _, serr := os.Lstat(file); !errors.Is(serr, fs.ErrNotExist) {
+		fmt.Fprintf(a.stderr, "the session file %s is of no use (%v); a new session is minted\n", file, err)
+	}
+	grants, _ := presetGrants(upPreset, upBudget)
+	m, err := a.mint(ctx, ops, admin.MintRequest{Episode: plan.episode, Grants: grants, TTL: upTTL}, file, true)
+	return m.Session, err
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"ailang.dev/world/host/cli/shell"
+)
+
+// showUp prints what up made and how to use it. It names the session's file and never
+// holds the credential.
+func (a *app) showUp(i *upInfo, asJSON bool) {
+	if asJSON {
+		writeJSON(a.stdout, i)
+		return
+	}
+	verb := "re-used"
+	if i.Worktree.New {
+		verb = "new"
+	}
+	fmt.Fprintln(a.stdout)
+	table(a.stdout, [][]string{
+		{"episode", i.Episode},
+		{"worktree", i.Worktree.Path + " (" + verb + ", branch " + branchText(i.Worktree.Branch) + ")"},
+		{"session", i.SessionFile + " (until " + when(i.Expires) + ")"},
+		{"store", i.Store},
+		{"MCP", i.MCP},
+		{"A2A", i.A2A},
+	})
+	fmt.Fprint(a.stdout, i.guide())
+}
+
+func branchText(b string) string {
+	if b == "" {
+		return "none"
+	}
+	return b
+}
+
+// guide is the text to copy from.
+func (i *upInfo) guide() string {
+	file := shell.Word(i.SessionFile)
+	// Inside double quotes a path in single quotes still is one word of $(cat …).
+	token := "$(cat " + file + ")"
+	var b strings.Builder
+	section := func(title string, lines ...string) {
+		fmt.Fprintf(&b, "\n%s\n", title)
+		for _, l := range lines {
+			b.WriteString("  " + l + "\n")
+		}
+	}
+	section("Try it:",
+		"ailang-worldd tools list --addr "+i.URL+" --session "+file,
+		"ailang-worldd call workspace-list --addr "+i.URL+" --session "+file)
+	section("For clients that take the session from the environment:",
+		`export WORLD_TOKEN="`+token+`"`)
+	section("Claude Code (keeps the session in its own configuration):",
+		"claude mcp add --transport http world "+i.MCP+` --header "Authorization: Bearer `+token+`"`)
+	section("Codex, in ~/.codex/config.toml:",
+		"[mcp_servers.world]",
+		`url = "`+i.MCP+`"`,
+		`bearer_token_env_var = "WORLD_TOKEN"`)
+	section("Cursor, in .cursor/mcp.json:",
+		`{"mcpServers": {"world": {"url": "`+i.MCP+`",`,
+		`  "headers": {"Authorization": "Bearer ${env:WORLD_TOKEN}"}}}}`)
+	section("Any other MCP client (Streamable HTTP), for example in .mcp.json:",
+		`{"mcpServers": {"world": {"type": "http", "url": "`+i.MCP+`",`,
+		`  "headers": {"Authorization": "Bearer ${WORLD_TOKEN}"}}}}`)
+	return b.String()
+}
