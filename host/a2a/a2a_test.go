@@ -199,7 +199,7 @@ func TestCredentialDeadline(t *testing.T) {
 		cfg.Sessions = stuck{}
 		start := time.Now()
 		w := post(t, New(cfg), token, echoCall)
-		if took := time.Since(start); took != CredentialDeadline {
+		if took := time.Since(start); took != surface.CredentialDeadline {
 			t.Errorf("answered after %v", took)
 		}
 		want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"invocation exceeded its deadline"}}`

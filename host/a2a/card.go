@@ -70,7 +70,7 @@ var (
 func (h *Handler) Card() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			notAllowed(w, "GET, HEAD")
+			surface.NotAllowed("GET, HEAD").Write(w)
 			return
 		}
 		reply := h.card(r)
@@ -85,7 +85,7 @@ func (h *Handler) card(r *http.Request) (reply surface.Reply) {
 			reply = h.deny(storeFailure, surface.Panicked(p))
 		}
 	}()
-	session, err := h.resolve(r.Context(), r)
+	session, err := h.door.Session(r.Context(), r)
 	if err != nil {
 		d, ok := sessionDenials[surface.KindOf(err)]
 		if !ok {
@@ -95,7 +95,7 @@ func (h *Handler) card(r *http.Request) (reply surface.Reply) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ViewDeadline)
 	defer cancel()
-	seen, err := surface.Within(ctx, 0, h.late("card"), func(ctx context.Context) ([]*world.Descriptor, error) {
+	seen, err := surface.Within(ctx, 0, h.door.Late("card"), func(ctx context.Context) ([]*world.Descriptor, error) {
 		return h.cfg.Skills.View(ctx, session)
 	})
 	if err != nil {
@@ -135,7 +135,7 @@ func (h *Handler) cardOf(seen []*world.Descriptor) card {
 // deny answers in the REST envelope.
 func (h *Handler) deny(d denial, err error) surface.Reply {
 	if surface.HasCause(err) {
-		h.log("card", err)
+		h.door.Log("card", err)
 	}
 	if d.message == "" {
 		d.message = world.Message(err)

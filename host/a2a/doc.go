@@ -1,6 +1,6 @@
 // Package a2a owns the session dialect of A2A: POST /a2a/ with its one method, tasks/send,
 // and the session's agent card. It translates: who is calling, what is seen and what a
-// call does are asked of the three interfaces below. It never judges a skill's arguments
+// call does are asked of the interfaces in Config. It never judges a skill's arguments
 // beyond their being canonical JSON, never retries, keeps nothing between requests, and
 // knows nothing of the other surfaces. Answers spec/09-a2a.md.
 package a2a
@@ -8,26 +8,19 @@ package a2a
 import (
 	"context"
 	"strings"
-	"time"
 
 	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
 )
 
 // Bounds of a request.
 const (
-	MaxBody            = 1 << 20                    // bytes of a POST
-	PostDeadline       = coordinator.CallDeadline   // a whole POST
-	CredentialDeadline = 3 * time.Second            // finding the session, inside it
-	ViewDeadline       = coordinator.AdmitDeadline  // reading the registry for a card
-	Grace              = coordinator.DetachedBudget // how long past its deadline a call that had an effect may still answer
+	MaxBody      = 1 << 20                    // bytes of a POST
+	PostDeadline = coordinator.CallDeadline   // a whole POST
+	ViewDeadline = coordinator.AdmitDeadline  // reading the registry for a card
+	Grace        = coordinator.DetachedBudget // how long past its deadline a call that had an effect may still answer
 )
-
-// SessionResolver finds the session that the Authorization headers of a request name. Its
-// refusals are the four session kinds, whose messages go to the caller as they are.
-type SessionResolver interface {
-	Resolve(ctx context.Context, authorization []string) (world.Session, error)
-}
 
 // SkillViewer tells what a session sees, in registry byte order.
 type SkillViewer interface {
@@ -41,7 +34,7 @@ type Invoker interface {
 
 // Config is all that the surface needs. Every field but PublicURL is required.
 type Config struct {
-	Sessions SessionResolver
+	Sessions surface.SessionResolver
 	Skills   SkillViewer
 	Calls    Invoker
 	// Logf writes one line to the operator.

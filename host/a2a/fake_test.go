@@ -12,6 +12,7 @@ import (
 
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
 )
 
@@ -64,7 +65,7 @@ func (f *fakeHost) within(ctx context.Context, bound time.Duration) {
 }
 
 func (f *fakeHost) Resolve(ctx context.Context, authorization []string) (world.Session, error) {
-	f.within(ctx, CredentialDeadline)
+	f.within(ctx, surface.CredentialDeadline)
 	const op = "authority.Resolve"
 	if len(authorization) == 0 {
 		return world.Session{}, world.Errorf(world.KindSessionAbsent, op, "session credential is absent: send Authorization: Bearer <session-credential>")

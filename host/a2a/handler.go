@@ -2,10 +2,8 @@ package a2a
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/surface"
@@ -17,27 +15,19 @@ const method = "tasks/send"
 
 // Handler answers POST /a2a/ and the agent card.
 type Handler struct {
-	cfg Config
+	cfg  Config
+	door surface.Door
 }
 
 // New makes the surface.
-func New(cfg Config) *Handler { return &Handler{cfg: cfg} }
+func New(cfg Config) *Handler {
+	return &Handler{cfg: cfg, door: surface.Door{Surface: world.SurfaceA2A, Sessions: cfg.Sessions, Logf: cfg.Logf}}
+}
 
 // ServeHTTP answers POST /a2a/: one JSON-RPC request, always with HTTP 200. The caller is
-// known before a byte of the body is read. An answer past the deadline, be it of a
-// committed entry, ends the connection.
+// known before a byte of the body is read.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		notAllowed(w, http.MethodPost)
-		return
-	}
-	until := time.Now().Add(PostDeadline)
-	ctx, cancel := context.WithDeadline(r.Context(), until)
-	defer cancel()
-	surface.LimitReading(w, until)
-	reply := h.post(ctx, w, r)
-	reply.Close = reply.Close || errors.Is(ctx.Err(), context.DeadlineExceeded)
-	reply.Write(w)
+	h.door.Post(w, r, PostDeadline, func(ctx context.Context) surface.Reply { return h.post(ctx, w, r) })
 }
 
 // post makes the answer; whatever happens to it, there is one.
@@ -48,7 +38,7 @@ func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			reply = h.refuse(id, "request", surface.Panicked(p))
 		}
 	}()
-	session, err := h.resolve(ctx, r)
+	session, err := h.door.Session(ctx, r)
 	if err != nil {
 		return h.refuse("", "credential", err)
 	}
@@ -74,19 +64,10 @@ func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	return h.send(ctx, session, id, s)
 }
 
-// resolve finds the session within its own deadline.
-func (h *Handler) resolve(ctx context.Context, r *http.Request) (world.Session, error) {
-	ctx, cancel := context.WithTimeout(ctx, CredentialDeadline)
-	defer cancel()
-	return surface.Within(ctx, 0, h.late("credential"), func(ctx context.Context) (world.Session, error) {
-		return h.cfg.Sessions.Resolve(ctx, r.Header.Values("Authorization"))
-	})
-}
-
 // send runs the call. Its deadline is the request's.
 func (h *Handler) send(ctx context.Context, session world.Session, id surface.ID, s send) surface.Reply {
 	what := s.skill + " " + s.task
-	res, err := surface.Within(ctx, Grace, h.late(what), func(ctx context.Context) (coordinator.Result, error) {
+	res, err := surface.Within(ctx, Grace, h.door.Late(what), func(ctx context.Context) (coordinator.Result, error) {
 		return h.cfg.Calls.Invoke(ctx, coordinator.Call{
 			Surface: world.SurfaceA2A,
 			Session: session,
@@ -120,24 +101,9 @@ func appendTask(dst []byte, task string, res coordinator.Result) []byte {
 // refuse answers an error, and tells the operator what the caller is not told.
 func (h *Handler) refuse(id surface.ID, what string, err error) surface.Reply {
 	if surface.HasCause(err) {
-		h.log(what, err)
+		h.door.Log(what, err)
 	}
 	reply := surface.RPCError(http.StatusOK, id, rpcError(err))
 	reply.Close = timedOut(err)
 	return reply
-}
-
-func (h *Handler) log(what string, err error) {
-	h.cfg.Logf("%s", surface.RefusalLine(world.SurfaceA2A, what, err))
-}
-
-// late logs what a call fails with that nobody waits for any more.
-func (h *Handler) late(what string) func(error) {
-	return func(err error) { h.log(what, err) }
-}
-
-func notAllowed(w http.ResponseWriter, allow string) {
-	reply := surface.Text(http.StatusMethodNotAllowed, "Method Not Allowed")
-	reply.Header = map[string]string{"Allow": allow}
-	reply.Write(w)
 }

@@ -1,6 +1,6 @@
 // Package mcp owns POST /mcp/: a stateless MCP server over Streamable HTTP whose tools are
 // the transitions that a session's grants admit. It translates: who is calling, what is
-// seen and what a call does are asked of the three interfaces below. It never judges a
+// seen and what a call does are asked of the interfaces in Config. It never judges a
 // tool's arguments beyond their being canonical JSON, never retries, keeps nothing between
 // requests but rendered tools, and knows nothing of the other surfaces. Answers
 // spec/08-mcp.md.
@@ -8,31 +8,24 @@ package mcp
 
 import (
 	"context"
-	"time"
 
 	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
 )
 
 // Bounds of a request.
 const (
-	MaxBody            = 4 << 20                    // bytes of a POST
-	MaxBatch           = 1024                       // items of a batch
-	MaxAnswer          = 32 << 20                   // bytes of all answers to one POST
-	MaxToolName        = 64                         // bytes of an escaped name
-	Slots              = 8                          // invocations that run at once
-	PostDeadline       = coordinator.CallDeadline   // a whole POST
-	CallbackDeadline   = coordinator.CallDeadline   // one invocation, inside it
-	CredentialDeadline = 3 * time.Second            // finding the session, inside it
-	ViewDeadline       = coordinator.AdmitDeadline  // the first admission, inside it
-	Grace              = coordinator.DetachedBudget // how long past its deadline a call that had an effect may still answer
+	MaxBody          = 4 << 20                    // bytes of a POST
+	MaxBatch         = 1024                       // items of a batch
+	MaxAnswer        = 32 << 20                   // bytes of all answers to one POST
+	MaxToolName      = 64                         // bytes of an escaped name
+	Slots            = 8                          // invocations that run at once
+	PostDeadline     = coordinator.CallDeadline   // a whole POST
+	CallbackDeadline = coordinator.CallDeadline   // one invocation, inside it
+	ViewDeadline     = coordinator.AdmitDeadline  // the first admission, inside it
+	Grace            = coordinator.DetachedBudget // how long past its deadline a call that had an effect may still answer
 )
-
-// SessionResolver finds the session that the Authorization headers of a request name. Its
-// refusals are the four session kinds, whose messages go to the caller as they are.
-type SessionResolver interface {
-	Resolve(ctx context.Context, authorization []string) (world.Session, error)
-}
 
 // ToolViewer tells what a session sees, in registry byte order. A descriptor that has not
 // changed keeps its pointer, and is itself never changed.
@@ -47,7 +40,7 @@ type Invoker interface {
 
 // Config is all that the surface needs. Every field but Challenge is required.
 type Config struct {
-	Sessions SessionResolver
+	Sessions surface.SessionResolver
 	Tools    ToolViewer
 	Calls    Invoker
 	// Logf writes one line to the operator.

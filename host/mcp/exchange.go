@@ -120,7 +120,7 @@ func (x *exchange) view() ([]*world.Descriptor, error) {
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, ViewDeadline)
 	defer cancel()
-	seen, err := surface.Within(ctx, 0, x.h.late("view"), func(ctx context.Context) ([]*world.Descriptor, error) {
+	seen, err := surface.Within(ctx, 0, x.h.door.Late("view"), func(ctx context.Context) ([]*world.Descriptor, error) {
 		return x.h.cfg.Tools.View(ctx, x.session)
 	})
 	if err != nil {

@@ -63,7 +63,7 @@ var denials = map[world.Kind]bool{
 
 // fail answers a whole POST with the fixed envelope, and tells the operator the cause.
 func (h *Handler) fail(id surface.ID, what string, err error) surface.Reply {
-	h.log(what, err)
+	h.door.Log(what, err)
 	text, ok := failures[surface.KindOf(err)]
 	if !ok {
 		text = msgFailed
@@ -76,20 +76,11 @@ func (h *Handler) fail(id surface.ID, what string, err error) surface.Reply {
 // deny answers a request whose caller is not known.
 func (h *Handler) deny(err error) surface.Reply {
 	if surface.HasCause(err) {
-		h.log("credential", err)
+		h.door.Log("credential", err)
 	}
 	reply := surface.Text(http.StatusUnauthorized, world.Message(err))
 	if h.cfg.Challenge != "" {
 		reply.Header = map[string]string{"WWW-Authenticate": h.cfg.Challenge}
 	}
 	return reply
-}
-
-func (h *Handler) log(what string, err error) {
-	h.cfg.Logf("%s", surface.RefusalLine(world.SurfaceMCP, what, err))
-}
-
-// late logs what a callback fails with that nobody waits for any more.
-func (h *Handler) late(what string) func(error) {
-	return func(err error) { h.log(what, err) }
 }

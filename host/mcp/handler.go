@@ -2,10 +2,8 @@ package mcp
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
@@ -14,31 +12,24 @@ import (
 // Handler answers POST /mcp/.
 type Handler struct {
 	cfg   Config
+	door  surface.Door
 	slots chan struct{}
 	tools toolCache
 }
 
 // New makes the surface.
 func New(cfg Config) *Handler {
-	return &Handler{cfg: cfg, slots: make(chan struct{}, Slots)}
+	return &Handler{
+		cfg:   cfg,
+		door:  surface.Door{Surface: world.SurfaceMCP, Sessions: cfg.Sessions, Logf: cfg.Logf},
+		slots: make(chan struct{}, Slots),
+	}
 }
 
 // ServeHTTP answers one POST. Who is calling is asked before anything else of the request
 // is looked at.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		reply := surface.Text(http.StatusMethodNotAllowed, "Method Not Allowed")
-		reply.Header = map[string]string{"Allow": http.MethodPost}
-		reply.Write(w)
-		return
-	}
-	until := time.Now().Add(PostDeadline)
-	ctx, cancel := context.WithDeadline(r.Context(), until)
-	defer cancel()
-	surface.LimitReading(w, until)
-	reply := h.post(ctx, w, r)
-	reply.Close = reply.Close || errors.Is(ctx.Err(), context.DeadlineExceeded)
-	reply.Write(w)
+	h.door.Post(w, r, PostDeadline, func(ctx context.Context) surface.Reply { return h.post(ctx, w, r) })
 }
 
 // post makes the answer; whatever happens to it, there is one.
@@ -48,7 +39,7 @@ func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Reque
 			reply = h.fail("", "request", surface.Panicked(p))
 		}
 	}()
-	session, err := h.resolve(ctx, r)
+	session, err := h.door.Session(ctx, r)
 	if denials[surface.KindOf(err)] {
 		return h.deny(err)
 	}
@@ -71,15 +62,6 @@ func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return badEnvelope("batches are accepted only under protocol version " + versionBatch)
 	}
 	return x.batch(body)
-}
-
-// resolve finds the session within its own deadline.
-func (h *Handler) resolve(ctx context.Context, r *http.Request) (world.Session, error) {
-	ctx, cancel := context.WithTimeout(ctx, CredentialDeadline)
-	defer cancel()
-	return surface.Within(ctx, 0, h.late("credential"), func(ctx context.Context) (world.Session, error) {
-		return h.cfg.Sessions.Resolve(ctx, r.Header.Values("Authorization"))
-	})
 }
 
 // unread answers a body that could not be had.

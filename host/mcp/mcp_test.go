@@ -16,6 +16,7 @@ import (
 
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/host/worldtest/wire"
 )
@@ -226,7 +227,7 @@ func TestDeadlines(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		{"credential", func(c *Config, _ *fakeHost) { c.Sessions = stuck{} }, readCall, CredentialDeadline,
+		{"credential", func(c *Config, _ *fakeHost) { c.Sessions = stuck{} }, readCall, surface.CredentialDeadline,
 			`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"host callback timed out"}}`},
 		{"first admission", func(c *Config, _ *fakeHost) { c.Tools = stuck{} }, readCall, ViewDeadline,
 			`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"host callback timed out"}}`},

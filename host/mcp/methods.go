@@ -121,7 +121,7 @@ func (x *exchange) callTool(params jsontext.Value) ([]byte, error) {
 	res, err := x.invoke(id, args)
 	if surface.KindOf(err) == world.KindNotAuthorized {
 		if surface.HasCause(err) {
-			x.h.log(name, err)
+			x.h.door.Log(name, err)
 		}
 		return nil, unknown
 	}
@@ -160,7 +160,7 @@ func parseCall(params jsontext.Value) (name string, args []byte, err error) {
 func (x *exchange) invoke(id string, args []byte) (coordinator.Result, error) {
 	ctx, cancel := context.WithTimeout(x.ctx, CallbackDeadline)
 	defer cancel()
-	return surface.Within(ctx, Grace, x.h.late(id), func(ctx context.Context) (coordinator.Result, error) {
+	return surface.Within(ctx, Grace, x.h.door.Late(id), func(ctx context.Context) (coordinator.Result, error) {
 		return x.h.cfg.Calls.Invoke(ctx, coordinator.Call{
 			Surface: world.SurfaceMCP,
 			Session: x.session,

@@ -12,8 +12,12 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// MaxLogLine bounds, in bytes, the one line that a refusal leaves.
-const MaxLogLine = 16 << 10
+// Bounds of the one line that a refusal leaves, in bytes. What was refused is cut first:
+// it may be the caller's own words, and they must not push the cause out of the line.
+const (
+	MaxLogLine = 16 << 10
+	maxLogWhat = 512
+)
 
 // Within runs one call into the host and gives what it returned. The call should end soon
 // after ctx; one that has not when grace is over is left behind, and the answer is
@@ -101,15 +105,19 @@ func HasCause(err error) bool {
 // RefusalLine is what the operator reads of a refusal: "<surface> refusal <kind>: <what>:
 // <cause>", one line of at most MaxLogLine bytes.
 func RefusalLine(surface world.Surface, what string, err error) string {
-	line := fmt.Sprintf("%s refusal %s: %s: %v", surface, KindOf(err), what, err)
+	line := fmt.Sprintf("%s refusal %s: %s: %v", surface, KindOf(err), cut(what, maxLogWhat), err)
 	line = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, line)
-	if len(line) > MaxLogLine {
-		line = strings.ToValidUTF8(line[:MaxLogLine], "")
+	return cut(line, MaxLogLine)
+}
+
+func cut(text string, max int) string {
+	if len(text) <= max {
+		return text
 	}
-	return line
+	return strings.ToValidUTF8(text[:max], "")
 }

@@ -108,7 +108,11 @@ func TestRefusalLine(t *testing.T) {
 	if got, want := RefusalLine(world.SurfaceA2A, "skill\r\nforged", err), "a2a refusal Execution: skill  forged: op: a b c [31m"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := RefusalLine(world.SurfaceMCP, strings.Repeat("é", MaxLogLine), err); len(got) > MaxLogLine || strings.ContainsRune(got, '\ufffd') {
+	if got := RefusalLine(world.SurfaceMCP, "x"+strings.Repeat("é", MaxLogLine), err); len(got) > 2*maxLogWhat || !strings.HasSuffix(got, "é: op: a b c [31m") {
+		t.Errorf("long words of the caller's: %s", got)
+	}
+	err = world.Wrap(world.KindExecution, "op", errors.New("x"+strings.Repeat("é", MaxLogLine)))
+	if got := RefusalLine(world.SurfaceMCP, "y", err); len(got) > MaxLogLine || strings.ContainsRune(got, '\ufffd') {
 		t.Errorf("a line of %d bytes", len(got))
 	}
 }

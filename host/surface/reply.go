@@ -13,7 +13,7 @@ import (
 
 // WriteTimeout bounds the writing of one answer, so that a client that never reads holds
 // a connection no longer than that.
-const WriteTimeout = 10 * time.Second
+const WriteTimeout = 30 * time.Second
 
 // firstRead is how many bytes are set aside for a body before any of it has come.
 const firstRead = 64 << 10
