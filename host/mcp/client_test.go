@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -87,6 +88,7 @@ func TestOfficialClient(t *testing.T) {
 			if diff := cmp.Diff(any(map[string]any{"echo": map[string]any{"a": "b"}}), res.StructuredContent); diff != "" {
 				t.Errorf("structured (-want +got):\n%s", diff)
 			}
+			checkOutput(t, session, listed.Tools[0])
 			if last := b.versions[len(b.versions)-1]; last != want {
 				t.Errorf("the client speaks %s", last)
 			}
@@ -130,5 +132,25 @@ func TestOfficialClientWithoutSession(t *testing.T) {
 	}, nil)
 	if err == nil || !strings.Contains(err.Error(), "Unauthorized") {
 		t.Errorf("connected: %v", err)
+	}
+}
+
+// checkOutput judges what a tool answers by the schema that it was listed with, as clients do.
+func checkOutput(t *testing.T, session *sdk.ClientSession, tool *sdk.Tool) {
+	t.Helper()
+	schema, err := json.Marshal(tool.OutputSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := json.Marshal(res.StructuredContent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !valid(t, compile(t, schema), string(output)) {
+		t.Errorf("%s answers %s, which is not valid under %s", tool.Name, output, schema)
 	}
 }

@@ -43,7 +43,7 @@ var (
 	read = &world.Descriptor{
 		ID: "ailang-read", Title: "Read (sandboxed)", Description: "Reads a file <of> the worktree.",
 		InputSchema:     []byte(`{"properties":{"path":{"type":"string"}},"required":["path"],"type":"object"}`),
-		OutputSchema:    []byte(`{"additionalProperties":false,"properties":{"ok":{"type":"boolean"}},"type":"object"}`),
+		OutputSchema:    []byte(`{"additionalProperties":false,"properties":{"content":{"type":"string"},"ok":{"type":"boolean"}},"type":"object"}`),
 		DeclaredEffects: []world.Need{{Effect: "Workspace.Read", Scope: "worktree", Cost: 1}},
 	}
 	gone   = &world.Descriptor{ID: "tools/gone_1"}
@@ -173,7 +173,7 @@ func serve(c coordinator.Call) (coordinator.Result, error) {
 		res.Output = []byte(`{"echo":` + string(c.Args) + `}`)
 		return res, nil
 	case "ailang-read":
-		res.Output = []byte("{\"content\":\"a\\\"b\\n\u2028\",\"ok\":true,\"world\":{\"effects\":[],\"plan\":\"sha256:x\"}}")
+		res.Output = []byte("{\"content\":\"a\\\"b\\n\u2028\",\"ok\":true," + worldOutput + "}")
 		return res, nil
 	case "fail/unrecorded":
 		return coordinator.Result{}, world.Wrap(world.KindDeadline, "coordinator.Invoke", &world.EffectsUnrecordedError{

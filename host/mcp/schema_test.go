@@ -46,7 +46,7 @@ var schemas = []struct {
 	{"its own world", `{"properties":{"world":{"type":"object","required":["plan"]},"ok":{}},"additionalProperties":false}`, true},
 }
 
-const worldOutput = `"world":{"plan":"sha256:0000000000000000000000000000000000000000000000000000000000000000","effects":[{"id":"e1","status":"skipped","record":null}]}`
+const worldOutput = `"world":{"effects":[{"id":"e1","record":null,"status":"skipped"}],"plan":"sha256:0000000000000000000000000000000000000000000000000000000000000000"}`
 
 // TestWorldIsAdmitted: with world added an output is valid just when it was without it.
 func TestWorldIsAdmitted(t *testing.T) {
