@@ -16,10 +16,12 @@ import (
 // link of the worktree leads, an effect never touches anything outside the worktree, never
 // shows what is there, never changes a protected file, and never breaks its answer's form.
 func FuzzPaths(f *testing.F) {
-	for _, s := range []string{"", "a", "../outside/secret", "/etc/passwd", "l", "l/../../outside/secret", "d/l/x", ".git/config", ".GIT/x",
+	for i, s := range []string{"", "a", "../outside/secret", "/etc/passwd", "l", "l/../../outside/secret", "d/l/x", ".git/config", ".GIT/x",
 		"l/config", "./././../ep/../../outside/new", "a\x00", "d//", strings.Repeat("../", 50) + "x", "l/l/l"} {
-		for _, target := range []string{"..", "../../outside", ".git", "d", "l", "/tmp", "d/../../..", "nowhere/../.."} {
-			f.Add(s, target)
+		for j, target := range []string{"..", "../../outside", ".git", "d", "l", "/tmp", "d/../../..", "nowhere/../.."} {
+			if (i+j)%4 == 0 {
+				f.Add(s, target)
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, path, target string) {

@@ -1,9 +1,11 @@
 package workspace
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -116,33 +118,48 @@ func TestPathShapes(t *testing.T) {
 	r.tidy()
 }
 
-// What was looked at is what is opened: a name that changes between the two is a failed
-// effect, never another file.
+// What was looked at is what is opened. A read that finds a name changed begins anew and
+// answers for what is there now; it never shows what is outside, and never waits.
 func TestRacesOnOpen(t *testing.T) {
-	for name, swap := range map[string]func(r *rig){
-		"file becomes a link out": func(r *rig) {
+	for name, c := range map[string]struct {
+		swap func(r *rig)
+		want obj
+	}{
+		"file becomes a link out": {func(r *rig) {
 			must(r.t, os.Remove(filepath.Join(r.tree, "d/f")))
 			r.link("../../../outside/secret", "d/f")
-		},
-		"file becomes a link inside": func(r *rig) {
+		}, obj{"ok": false, "refused": `path "d/f" escapes the worktree`}},
+		"file becomes a link inside": {func(r *rig) {
 			must(r.t, os.Remove(filepath.Join(r.tree, "d/f")))
 			r.link("other", "d/f")
-		},
-		"file becomes another file": func(r *rig) {
+		}, obj{"ok": true, "content": "other"}},
+		"file becomes another file": {func(r *rig) {
 			must(r.t, os.Rename(filepath.Join(r.tree, "d/other"), filepath.Join(r.tree, "d/f")))
-		},
-		"file becomes a FIFO": func(r *rig) { r.mkfifo("d/f") },
+		}, obj{"ok": true, "content": "other"}},
+		"file becomes a FIFO": {func(r *rig) { r.mkfifo("d/f") },
+			obj{"ok": false, "refused": `path "d/f" is a FIFO, not a file`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.put(map[string]string{"d/f": "f", "d/other": "other"})
-			r.h.hooks.resolved = func() { swap(r) }
-			if out, err := r.perform(read("d/f")); err == nil {
-				t.Errorf("read gave %v", out)
-			}
+			r.h.hooks.resolved = sync.OnceFunc(func() { c.swap(r) })
+			r.want(read("d/f"), c.want)
 			r.tidy()
 		})
 	}
+	t.Run("file changes again and again", func(t *testing.T) {
+		r := newRig(t)
+		r.put(map[string]string{"f": "f", "g": "g"})
+		tries := 0
+		r.h.hooks.resolved = func() {
+			tries++
+			must(t, os.Rename(filepath.Join(r.tree, "g"), filepath.Join(r.tree, "f")))
+			r.put(map[string]string{"g": "g"})
+		}
+		if _, err := r.perform(read("f")); !errors.Is(err, errChanged) || tries != maxTries {
+			t.Errorf("after %d tries: %v", tries, err)
+		}
+	})
 	t.Run("parent becomes a link out", func(t *testing.T) {
 		r := newRig(t)
 		r.put(map[string]string{"d/f": "f"})

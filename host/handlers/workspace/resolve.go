@@ -182,7 +182,7 @@ func (p *place) walk(todo []string) error {
 func openDir(in *os.Root, name string, seen fs.FileInfo) (*os.Root, error) {
 	sub, err := in.OpenRoot(name + "/.")
 	if err != nil {
-		return nil, err
+		return nil, ifChanged(in, name, seen, err)
 	}
 	fi, err := sub.Stat(".")
 	if err == nil && seen != nil && !os.SameFile(fi, seen) {
@@ -193,6 +193,19 @@ func openDir(in *os.Root, name string, seen fs.FileInfo) (*os.Root, error) {
 		return nil, err
 	}
 	return sub, nil
+}
+
+// ifChanged is errChanged if a name that could not be opened is no longer what was seen,
+// else the error that opening it gave.
+func ifChanged(in *os.Root, name string, seen fs.FileInfo, err error) error {
+	if seen == nil {
+		return err
+	}
+	now, gone := in.Lstat(name)
+	if gone != nil || now.Mode().Type() != seen.Mode().Type() || !os.SameFile(now, seen) {
+		return errChanged
+	}
+	return err
 }
 
 // openFile opens the regular file at a place for reading, and demands that it is the one
@@ -210,7 +223,7 @@ func (p *place) openFile() (*os.File, fs.FileInfo, error) {
 	}
 	f, err := p.dir().OpenFile(p.file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, pathError(p.asked, "read", err)
+		return nil, nil, pathError(p.asked, "read", ifChanged(p.dir(), p.file, p.info, err))
 	}
 	fi, err := f.Stat()
 	if err == nil && (!fi.Mode().IsRegular() || !os.SameFile(fi, p.info)) { // numbers are re-used

@@ -135,6 +135,9 @@ func (h *Handler) Perform(ctx context.Context, r broker.Request) ([]byte, error)
 	}
 	defer top.Close()
 	out, err := do(ctx, &call{h: h, top: top})
+	for try := 1; try < maxTries && r.Need.Effect == EffectRead && errors.Is(err, errChanged); try++ {
+		out, err = do(ctx, &call{h: h, top: top}) // reading again does no harm
+	}
 	if err == nil && len(out) > broker.MaxEffectOutput {
 		err = refuse("the answer would be %d bytes; at most %d can be given: ask for less", len(out), broker.MaxEffectOutput)
 	}

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -162,4 +164,34 @@ func TestCrashLeftovers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Readers and writers side by side see one whole file or another, never a mixture.
+func TestWholeFilesOnly(t *testing.T) {
+	r := newRig(t)
+	contents := []string{strings.Repeat("a", 100_000), strings.Repeat("b", 50_000), "c"}
+	r.put(map[string]string{"f": contents[0]})
+	var wg sync.WaitGroup
+	for _, content := range contents {
+		wg.Go(func() {
+			for range 20 {
+				if _, err := r.perform(write("f", content)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 40 {
+				got, err := r.perform(read("f"))
+				if err != nil && errors.Is(err, errChanged) {
+					continue // it was replaced between the look and the opening
+				}
+				if err != nil || !slices.Contains(contents, fmt.Sprint(got["content"])) {
+					t.Errorf("%v %.80v", err, got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r.tidy()
 }

@@ -1,0 +1,211 @@
+// Package packtest runs the transitions of a pack as the daemon would: their sources under
+// the real engine, what they plan under the real workspace handler on real files, and what
+// comes back against their schemas. It is for tests alone, and publishes nothing. Answers
+// spec/12-workspace.md.
+package packtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"ailang.dev/world/host/broker"
+	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/starlark"
+	"ailang.dev/world/host/handlers/workspace"
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/world"
+	"ailang.dev/world/packs"
+)
+
+// Bench is a pack on trial: its tools, an engine, and a worktree.
+type Bench struct {
+	T      *testing.T
+	Engine capsule.Engine
+	Tools  []Tool
+	// Tree is the worktree of the one episode; it is empty at first.
+	Tree    string
+	handler *workspace.Handler
+}
+
+// Tool is one transition of the manifest with its source and schemas.
+type Tool struct {
+	world.Descriptor
+	File    string
+	Source  capsule.Source
+	In, Out *jsonschema.Schema
+}
+
+const episode = "ep"
+
+// New puts a pack on trial. What cannot be read fails the test.
+func New(t *testing.T, pack string) *Bench {
+	t.Helper()
+	trusted := packs.Trusted()
+	engine, err := starlark.New(starlark.Config{Trusted: func(r world.Ref) bool { return trusted[r] }})
+	Must(t, err)
+	t.Cleanup(func() { engine.Close() })
+	root := t.TempDir()
+	b := &Bench{T: t, Engine: engine, Tools: readTools(t, pack), Tree: filepath.Join(root, episode)}
+	Must(t, os.Mkdir(b.Tree, 0o755))
+	b.handler, err = workspace.New(workspace.Config{Root: root})
+	Must(t, err)
+	return b
+}
+
+// Must fails the test at an error.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// item is a manifest element: a descriptor whose source is a file.
+type item struct {
+	world.Descriptor
+	File string `json:"transitionFnFile"`
+}
+
+func readTools(t *testing.T, pack string) []Tool {
+	t.Helper()
+	p, err := packs.Load(pack)
+	Must(t, err)
+	var items []item
+	Must(t, hashref.Decode(p.Manifest, &items))
+	var all []Tool
+	for _, it := range items {
+		text, ok := p.Files[it.File]
+		if !ok {
+			t.Fatalf("%s: no file %q in the pack", it.ID, it.File)
+		}
+		all = append(all, Tool{Descriptor: it.Descriptor, File: it.File, Source: capsule.NewSource(text),
+			In: compile(t, it.InputSchema), Out: compile(t, it.OutputSchema)})
+	}
+	return all
+}
+
+func compile(t *testing.T, raw []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	Must(t, err)
+	c := jsonschema.NewCompiler()
+	Must(t, c.AddResource("schema.json", doc))
+	s, err := c.Compile("schema.json")
+	Must(t, err)
+	return s
+}
+
+// Tool is the tool of an id.
+func (b *Bench) Tool(id string) Tool {
+	b.T.Helper()
+	for _, tl := range b.Tools {
+		if tl.ID == id {
+			return tl
+		}
+	}
+	b.T.Fatalf("the pack has no tool %q", id)
+	return Tool{}
+}
+
+// Put makes a file of the worktree.
+func (b *Bench) Put(name, content string) {
+	b.T.Helper()
+	at := filepath.Join(b.Tree, name)
+	Must(b.T, os.MkdirAll(filepath.Dir(at), 0o755))
+	Must(b.T, os.WriteFile(at, []byte(content), 0o644))
+}
+
+// Run gives main an input, and returns its output, canonical.
+func (b *Bench) Run(id, input string) string {
+	b.T.Helper()
+	out, err := capsule.RunObject(b.T.Context(), b.Engine, b.Tool(id).Source, []byte(input))
+	if err != nil {
+		b.T.Fatalf("%s %.300s: %v", id, input, err)
+	}
+	return string(out)
+}
+
+// Plan is what a tool plans for arguments.
+func (b *Bench) Plan(id, args string) string {
+	b.T.Helper()
+	return b.Run(id, `{"args":`+args+`,"phase":"plan"}`)
+}
+
+// Planned is the text of a plan of one effect at the cost of 1.
+func Planned(effect, payload string) string {
+	return `{"effects":[{"cost":1,"effect":"` + effect + `","id":"e1","payload":` + payload +
+		`,"scope":"worktree"}],"finish":false,"plan":"world/effect-plan/v1","result":null}`
+}
+
+// Refusal is the text of a plan that refuses.
+func Refusal(text string) string {
+	return string(hashref.MustMarshal(map[string]any{"plan": "world/effect-plan/v1", "effects": []any{}, "finish": false,
+		"result": map[string]any{"ok": false, "refused": text}}))
+}
+
+// Valid tells what is wrong with a JSON text by a schema.
+func Valid(s *jsonschema.Schema, text string) error {
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return s.Validate(doc)
+}
+
+// Call plans and performs, demands that the tool declared the effect and that its schema
+// admits the output, and returns the output without tool and policy_digest.
+func (b *Bench) Call(id, args string) map[string]any {
+	b.T.Helper()
+	var p struct {
+		Effects []struct {
+			world.Need
+			ID      string          `json:"id"`
+			Payload json.RawMessage `json:"payload"`
+		} `json:"effects"`
+	}
+	tl := b.Tool(id)
+	Must(b.T, json.Unmarshal([]byte(b.Plan(id, args)), &p))
+	if len(p.Effects) != 1 || !tl.Declares(p.Effects[0].Need) {
+		b.T.Fatalf("%s %s: plans %+v", id, args, p)
+	}
+	e := p.Effects[0]
+	out, err := b.handler.Perform(b.T.Context(), broker.Request{Episode: episode, EffectID: e.ID, Need: e.Need, Payload: e.Payload})
+	Must(b.T, err)
+	if err := Valid(tl.Out, string(out)); err != nil {
+		b.T.Errorf("%s: %.300s: %v", id, out, err)
+	}
+	var v map[string]any
+	Must(b.T, json.Unmarshal(out, &v))
+	for _, own := range []string{"tool", "policy_digest"} {
+		if v[own] == "" || v[own] == nil {
+			b.T.Errorf("%s: the output lacks %s", id, own)
+		}
+		delete(v, own)
+	}
+	return v
+}
+
+// Want demands an output on real files. The size of a directory is the file system's own
+// affair, and taken as 0.
+func (b *Bench) Want(id, args, want string) {
+	b.T.Helper()
+	got := b.Call(id, args)
+	entries, _ := got["entries"].([]any)
+	for _, e := range entries {
+		if e := e.(map[string]any); e["type"] == "directory" {
+			e["size"] = 0.0
+		}
+	}
+	var v map[string]any
+	Must(b.T, json.Unmarshal([]byte(want), &v))
+	if d := cmp.Diff(v, got); d != "" {
+		b.T.Errorf("%s %s (-want +got):\n%s", id, args, d)
+	}
+}
