@@ -383,3 +383,35 @@ func post(h http.Handler, bearer, body string) *httptest.ResponseRecorder {
 
 // pause waits on the clock of a synctest bubble.
 func pause(d time.Duration) { <-time.After(d) }
+
+// instant is a host that answers at once.
+type instant struct{}
+
+func (instant) Resolve(context.Context, []string) (world.Session, error) {
+	return world.Session{Episode: token}, nil
+}
+
+func (instant) View(context.Context, world.Session) ([]*world.Descriptor, error) {
+	return views[token], nil
+}
+
+func (instant) Invoke(ctx context.Context, c coordinator.Call) (coordinator.Result, error) {
+	release, err := c.Slot(ctx)
+	if err != nil {
+		return coordinator.Result{}, err
+	}
+	defer release()
+	return coordinator.Result{Output: c.Args}, nil
+}
+
+// BenchmarkCall is what the surface itself costs of one call.
+func BenchmarkCall(b *testing.B) {
+	h := New(Config{Sessions: instant{}, Tools: instant{}, Calls: instant{}, Logf: b.Logf, Version: "0.1.0"})
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tools_decho","arguments":{"text":"hello"}}}`
+	b.ReportAllocs()
+	for b.Loop() {
+		if w := post(h, token, body); !strings.Contains(w.Body.String(), "structuredContent") {
+			b.Fatal(w.Body)
+		}
+	}
+}
