@@ -14,9 +14,15 @@ import (
 // workerVerb makes the test binary a worker, as the daemon's hidden verb does.
 const workerVerb = "starlark-worker"
 
+// TestMain lets the test binary play the processes that tests need.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == workerVerb {
-		if err := WorkerMain(os.Stdin, os.Stdout); err != nil {
+	verbs := map[string]func() error{
+		workerVerb: func() error { return WorkerMain(os.Stdin, os.Stdout) },
+		parentVerb: parentMain,
+		spinVerb:   spinMain,
+	}
+	if len(os.Args) > 1 && verbs[os.Args[1]] != nil {
+		if err := verbs[os.Args[1]](); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -120,17 +126,16 @@ def sum(numbers):
 func gigabytes(returns func(string) capsuletest.Program) map[string]capsuletest.Program {
 	all := make(map[string]capsuletest.Program)
 	for name, expr := range map[string]string{
-		"list of a range":  `str(len(list(range(1 << 31))))`,
-		"a repeated text":  `str(len(["x" * ((1 << 30) - 1) for _ in range(4)]))`,
-		"a repeated list":  `str(len([[0] * ((1 << 27) - 1) for _ in range(4)]))`,
-		"a sorted range":   `str(len(sorted(range(1 << 31))))`,
-		"a set of a range": `str(len(set(range(1 << 31))))`,
-		"a wide format":    `str(len("{}".format("x" * (1 << 29)) + "y" * (1 << 29)))`,
-		"a join":           `str(len(("x" * (1 << 20)).join(["y"] * (1 << 14))))`,
-		"a replacement":    `str(len(("x" * (1 << 20)).replace("x", "y" * (1 << 14))))`,
-		"a zip of ranges":  `str(len(zip(range(1 << 30), range(1 << 30))))`,
-		"split letters":    `str(len(list(("x" * (1 << 28)).elems())))`,
-		"nested reprs":     `str(len(repr(repr(repr(repr(repr(repr("\\" * (1 << 24)))))))))`,
+		"list of a range": `str(len(list(range(1 << 31))))`,
+		"a repeated text": `str(len(["x" * ((1 << 30) - 1) for _ in range(4)]))`,
+		"a repeated list": `str(len([[0] * ((1 << 27) - 1) for _ in range(4)]))`,
+		"a sorted range":  `str(len(sorted(range(1 << 31))))`,
+		"a wide format":   `str(len("{}".format("x" * (1 << 29)) + "y" * (1 << 29)))`,
+		"a join":          `str(len(("x" * (1 << 20)).join(["y"] * (1 << 14))))`,
+		"a replacement":   `str(len(("x" * (1 << 20)).replace("x", "y" * (1 << 14))))`,
+		"a zip of ranges": `str(len(zip(range(1 << 30), range(1 << 30))))`,
+		"split letters":   `str(len(list(("x" * (1 << 28)).elems())))`,
+		"nested reprs":    `str(len(repr(repr(repr(repr(repr(repr("\\" * (1 << 24)))))))))`,
 	} {
 		all[name] = returns(expr)
 	}
