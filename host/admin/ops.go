@@ -58,9 +58,32 @@ type Status struct {
 
 // MintRequest asks for a session.
 type MintRequest struct {
+	Episode string
+	Grants  []world.Grant
+	TTL     time.Duration
+}
+
+// mintWire is a MintRequest on the socket. Durations have no JSON form of their own.
+type mintWire struct {
 	Episode string        `json:"episode"`
 	Grants  []world.Grant `json:"grants"`
-	TTL     time.Duration `json:"ttl,format:nano"`
+	TTL     string        `json:"ttl"` // as time.Duration writes it; nanoseconds may be beyond 2^53
+}
+
+// MarshalJSON writes the request for the socket.
+func (r MintRequest) MarshalJSON() ([]byte, error) {
+	return hashref.Marshal(mintWire{r.Episode, r.Grants, r.TTL.String()})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote, and nothing else.
+func (r *MintRequest) UnmarshalJSON(text []byte) error {
+	var w mintWire
+	if err := hashref.Decode(text, &w); err != nil {
+		return err
+	}
+	ttl, err := time.ParseDuration(w.TTL)
+	*r = MintRequest{Episode: w.Episode, Grants: w.Grants, TTL: ttl}
+	return err
 }
 
 // Minted is a fresh session and its credential.
