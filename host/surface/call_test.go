@@ -52,6 +52,7 @@ func TestWithin(t *testing.T) {
 					t.Errorf("got %v, %v", got, err)
 				}
 				<-time.After(time.Hour)
+				synctest.Wait()
 				if (late != nil) != tt.late {
 					t.Errorf("told late: %v", late)
 				}

@@ -1,8 +1,10 @@
 package surface
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,46 +14,80 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// TestReadBody reads over a real connection: a body that is too large, said or found out,
-// and one that does not come in time.
+const maxTestBody = 100_000
+
+// readBody answers with how many bytes it read within a limit, or why it read none.
+func readBody(t *testing.T, limit time.Duration) *httptest.Server {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		LimitReading(w, time.Now().Add(limit))
+		body, err := ReadBody(w, r, maxTestBody)
+		text := fmt.Sprintf("%d bytes", len(body))
+		if err != nil {
+			text = world.KindOf(err).String()
+		}
+		Reply{Status: 200, Type: TypeText, Body: []byte(text), Close: true}.Write(w)
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// TestReadBody reads over a real connection, also bodies that are too large, said or found
+// out.
 func TestReadBody(t *testing.T) {
-	const max = 100_000
-	half, send := io.Pipe()
+	most, more := strings.Repeat("x", maxTestBody), strings.Repeat("x", maxTestBody+1)
 	tests := []struct {
 		name   string
 		body   io.Reader
 		length int64 // -1 is not said
-		until  time.Duration
 		want   string
 	}{
-		{"none", http.NoBody, 0, time.Minute, "0 bytes"},
-		{"most", strings.NewReader(strings.Repeat("x", max)), max, time.Minute, "100000 bytes"},
-		{"most, unsaid", io.MultiReader(strings.NewReader(strings.Repeat("x", max))), -1, time.Minute, "100000 bytes"},
-		{"too many", strings.NewReader(strings.Repeat("x", max+1)), max + 1, time.Minute, "TooLarge"},
-		{"too many, unsaid", io.MultiReader(strings.NewReader(strings.Repeat("x", max+1))), -1, time.Minute, "TooLarge"},
-		{"too late", half, 10, -time.Second, "Deadline"},
+		{"none", http.NoBody, 0, "0 bytes"},
+		{"most", strings.NewReader(most), maxTestBody, "100000 bytes"},
+		{"most, unsaid", io.MultiReader(strings.NewReader(most)), -1, "100000 bytes"},
+		{"too many", strings.NewReader(more), maxTestBody + 1, "TooLarge"},
+		{"too many, unsaid", io.MultiReader(strings.NewReader(more)), -1, "TooLarge"},
 	}
+	server := readBody(t, time.Minute)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			answered := make(chan struct{})
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				LimitReading(w, time.Now().Add(tt.until))
-				body, err := ReadBody(w, r, max)
-				text := fmt.Sprintf("%d bytes", len(body))
-				if err != nil {
-					text = world.KindOf(err).String()
-				}
-				Reply{Status: 200, Type: TypeText, Body: []byte(text), Close: true}.Write(w)
-			}))
-			defer server.Close()
-			go func() { <-answered; send.Close() }()
 			r, err := http.NewRequest("POST", server.URL, tt.body)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r.ContentLength = tt.length
 			resp, err := server.Client().Do(r)
-			close(answered)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if got, _ := io.ReadAll(resp.Body); string(got) != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestReadBodyTooLate: a body that stays away is waited for until the limit, and one that
+// breaks off not so long.
+func TestReadBodyTooLate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limit time.Duration
+		ends  bool
+		want  string
+	}{"stays away": {10 * time.Millisecond, false, "Deadline"}, "breaks off": {time.Minute, true, "BadRequest"}} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", readBody(t, tt.limit).Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+			if tt.ends {
+				if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
