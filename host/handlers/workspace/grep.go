@@ -213,7 +213,8 @@ type lines struct {
 func (l *lines) run(ctx context.Context) error {
 	for n := 1; ; n++ {
 		if n%1024 == 0 {
-			if err := ctx.Err(); err != nil {
+			if err := pressed(ctx); err != nil {
+				l.s.cut = true
 				return err
 			}
 		}

@@ -3,8 +3,13 @@ package workspace
 import (
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
+
+// answerGrace is what a glob or grep leaves of its time: it then answers with what it has
+// found, marked as truncated, in place of failing.
+const answerGrace = 2 * time.Second
 
 // Bounds of one effect. Sizes are bytes of file content unless said otherwise.
 const (
@@ -23,7 +28,7 @@ const (
 	MaxWalk       = 200_000   // names looked at by one glob or grep
 	MaxScan       = 256 << 20 // bytes that one grep looks at
 	MaxScanFile   = 64 << 20  // bytes that it looks at in one file
-	MaxScanLine   = 1 << 20   // bytes of one line that it matches
+	MaxScanLine   = 4 << 20   // bytes of one line that it matches
 	MaxLineText   = 2000      // bytes of one line that it gives back
 	MaxContext    = 20        // lines before and after a match
 	MaxMatches    = 1000      // matches of one grep

@@ -49,7 +49,6 @@ func TestPermissionDenied(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(r.tree, "closed"), 0o200))
 	must(t, os.Chmod(filepath.Join(r.tree, "dir"), 0o555))
 	must(t, os.Chmod(filepath.Join(r.tree, "locked"), 0))
-	defer os.Chmod(filepath.Join(r.tree, "locked"), 0o755)
 	asNobody(func() {
 		r.refused(read("closed"), `path "closed" cannot be read: permission denied`)
 		r.refused(write("dir/g", "x"), `path "dir/g" cannot be written: permission denied`)
@@ -62,6 +61,7 @@ func TestPermissionDenied(t *testing.T) {
 			{"path": "dir/f", "line": 1, "text": "hit", "before": []any{}, "after": []any{}},
 			{"path": "open", "line": 1, "text": "hit", "before": []any{}, "after": []any{}}}})
 	})
+	must(t, os.Chmod(filepath.Join(r.tree, "locked"), 0o755)) // so that it can be looked into and removed
 	r.tidy()
 }
 

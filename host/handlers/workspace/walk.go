@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // errStop ends a walk whose caller has enough.
@@ -32,8 +33,20 @@ type walker struct {
 	cut      bool              // something was left out
 }
 
-func (w *walker) walk(ctx context.Context, dir *os.Root, rel string, depth int) error {
+// pressed says that a walk has to come to its end: with an error if ctx has ended, with
+// errStop if so little of it is left that what was found had better be answered now.
+func pressed(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < answerGrace {
+		return errStop
+	}
+	return nil
+}
+
+func (w *walker) walk(ctx context.Context, dir *os.Root, rel string, depth int) error {
+	if err := w.pressed(ctx); err != nil {
 		return err
 	}
 	entries, cut, err := readNames(dir, min(w.left, MaxDirEntries))
@@ -49,7 +62,7 @@ func (w *walker) walk(ctx context.Context, dir *os.Root, rel string, depth int) 
 		}
 		at := path.Join(rel, name)
 		if !e.IsDir() {
-			if err := ctx.Err(); err != nil {
+			if err := w.pressed(ctx); err != nil {
 				return err
 			}
 			if err := w.visit(found{dir, name, at, e.Type()}); err != nil {
@@ -62,6 +75,12 @@ func (w *walker) walk(ctx context.Context, dir *os.Root, rel string, depth int) 
 		}
 	}
 	return nil
+}
+
+func (w *walker) pressed(ctx context.Context) error {
+	err := pressed(ctx)
+	w.cut = w.cut || errors.Is(err, errStop)
+	return err
 }
 
 // enter walks a directory below. One that cannot be opened, or is gone, is left out.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -297,4 +298,18 @@ func TestContextEnds(t *testing.T) {
 		t.Errorf("folders of a write that did not happen stay: %v", err)
 	}
 	r.tidy()
+}
+
+// A search that runs out of time answers with what it has.
+func TestTimeIsShort(t *testing.T) {
+	r := newRig(t)
+	r.put(map[string]string{"a": "x", "b": strings.Repeat("x\n", 5000)})
+	for _, p := range []string{`{"op":"glob","pattern":"**"}`, `{"op":"grep","pattern":"x"}`, `{"op":"grep","pattern":"nothing","path":"b"}`} {
+		ctx, cancel := context.WithTimeout(t.Context(), answerGrace-time.Millisecond)
+		got, err := r.raw(ctx, EffectRead, p)
+		cancel()
+		if err != nil || got["ok"] != true || got["truncated"] != true {
+			t.Errorf("%s: %v %v", p, got, err)
+		}
+	}
 }
