@@ -61,7 +61,9 @@ func TestPermissionDenied(t *testing.T) {
 			{"path": "dir/f", "line": 1, "text": "hit", "before": []any{}, "after": []any{}},
 			{"path": "open", "line": 1, "text": "hit", "before": []any{}, "after": []any{}}}})
 	})
-	must(t, os.Chmod(filepath.Join(r.tree, "locked"), 0o755)) // so that it can be looked into and removed
+	for _, dir := range []string{"locked", "dir"} { // so that they can be looked into and removed
+		must(t, os.Chmod(filepath.Join(r.tree, dir), 0o755))
+	}
 	r.tidy()
 }
 
