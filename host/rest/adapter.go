@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -106,12 +107,28 @@ func (a *API) run(rt Route, w http.ResponseWriter, r *http.Request) (err error) 
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+	if err := a.boundBody(w, r); err != nil {
+		return err
+	}
 	if rt.Right != Open {
 		if err := a.admit(r); err != nil {
 			return err
 		}
 	}
 	return rt.Handle(w, r)
+}
+
+// boundBody makes what comes of the request's body come within its time, also what no
+// handler reads: the server reads that before it lets an answer go. A writer that cannot
+// do so is refused, not served unbounded.
+func (a *API) boundBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.Limits.Body)); err != nil {
+		return fmt.Errorf("bounding the body's arrival: %w", err)
+	}
+	return nil
 }
 
 // admit demands a live session.
@@ -143,25 +160,28 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.As(err, &hc) {
 		body.ObservedHead, body.SelectedHead = &hc.Observed, &hc.Selected
 	}
-	if err := writeJSON(w, ans.status, failure{body}); err != nil {
+	if err := a.writeJSON(w, ans.status, failure{body}); err != nil {
 		a.cfg.Logf("rest: %s %s: writing the error: %v", r.Method, r.URL.EscapedPath(), err)
 	}
 }
 
 // writeJSON writes one value compactly, without a trailing newline. An error means that
 // nothing was written. A caller that went away is none: there is nobody to tell.
-func writeJSON(w http.ResponseWriter, status int, v any) error {
+func (a *API) writeJSON(w http.ResponseWriter, status int, v any) error {
 	// Text of outside programs (an interpreter's version) may hold bytes that are no UTF-8;
 	// they become U+FFFD instead of failing the answer.
 	body, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
 		return fmt.Errorf("encoding the answer: %w", err)
 	}
-	writeBody(w, status, "application/json", body)
+	a.writeBody(w, status, "application/json", body)
 	return nil
 }
 
-func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
+// writeBody gives a whole answer to a client that must take it within its time.
+func (a *API) writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
+	// A recorder has no connection, and nothing to wait for.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(a.cfg.Limits.Write))
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

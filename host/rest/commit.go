@@ -37,7 +37,7 @@ func (a *API) commit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return commitError(c, err)
 	}
-	return writeJSON(w, http.StatusOK, struct {
+	return a.writeJSON(w, http.StatusOK, struct {
 		SelectedHead world.Ref `json:"selectedHead"`
 	}{done.World.Ref})
 }
@@ -64,18 +64,12 @@ func reconcileText(c store.Commit) string {
 	return "the commit's outcome is unknown; reconcile via " + where + " before any resend"
 }
 
-// readBody reads a whole body of at most MaxBody bytes that arrives within its time. Its
-// buffer grows with what arrives, never with what a header promises.
+// readBody reads a whole body of at most MaxBody bytes; boundBody has set the time that it
+// has. The buffer grows with what arrives, never with what a header promises.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	const op = "rest.readBody"
 	if r.ContentLength > MaxBody {
 		return nil, world.Errorf(world.KindTooLarge, op, tooLargeText)
-	}
-	rc := http.NewResponseController(w)
-	// Without a deadline a body that never ends would hold this request for ever, so a
-	// writer that cannot set one is refused, not served unbounded.
-	if err := rc.SetReadDeadline(time.Now().Add(a.cfg.Limits.Body)); err != nil {
-		return nil, fmt.Errorf("bounding the body's arrival: %w", err)
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var large *http.MaxBytesError
@@ -89,8 +83,10 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 	// The server watches the connection while the commit runs; a deadline left behind would
 	// look like a caller that hung up.
-	if err := rc.SetReadDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("lifting the bound of the body's arrival: %w", err)
+	if r.ContentLength != 0 {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+			return nil, fmt.Errorf("lifting the bound of the body's arrival: %w", err)
+		}
 	}
 	return raw, nil
 }

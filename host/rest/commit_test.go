@@ -272,6 +272,20 @@ func TestMalformedBodies(t *testing.T) {
 	s.unchanged(before)
 }
 
+func TestReservedSemanticIDs(t *testing.T) {
+	s := newServer(t, setup{})
+	before := s.state()
+	for _, id := range []string{
+		world.SemInput, world.SemOutput, world.SemPlanV1, world.SemPlanV2, world.SemSource, world.SemRecordV1, world.SemRecordV2,
+		world.SemRecordV3, world.SemRequest, world.SemEffect, world.SemInterpreter, world.EpochRegistry, world.TransitionRegistry,
+	} {
+		s.commit(commitAt(0).with("objects[0].semanticId", id)).want(t, 400,
+			envelope("BadRequest", `objects[0].semanticId "`+id+`" is reserved for the daemon`))
+	}
+	s.unchanged(before)
+	s.commit(commitAt(0).with("objects[0].semanticId", world.SemEffect+"x")).want(t, 200, selected("world 0"))
+}
+
 func manyObjects() []any {
 	one := commitAt(0)["objects"].([]any)[0].(map[string]any)
 	one["payload"] = ""
@@ -323,7 +337,7 @@ func TestMessagesAreBounded(t *testing.T) {
 }
 
 // sized is a good commit whose text is exactly n bytes, by its payload and blanks.
-func sized(t *testing.T, n int) string {
+func sized(t testing.TB, n int) string {
 	t.Helper()
 	const frame = 2000
 	payload := strings.Repeat("p", (n-frame)/4*3)
@@ -491,6 +505,63 @@ func TestRefusedCommitFreesItsID(t *testing.T) {
 	}
 	s.commit(commitAt(1).with("invocationId", "rest:again")).want(t, 200, selected("world 1"))
 	s.get(receipt).want(t, 200, `{"invocationId":"rest:again","state":"resolved","resultRef":"`+ref("world 1")+`"}`)
+}
+
+// TestSameCommitAtOnce sends one commit many times side by side: it lands once, and all are
+// told the same.
+func TestSameCommitAtOnce(t *testing.T) {
+	s := newServer(t, setup{})
+	s.grow(1)
+	const senders = 16
+	replies := make(chan reply, senders)
+	for range senders {
+		go func() {
+			var r reply
+			defer func() { replies <- r }() // also if the sending itself failed the test
+			r = s.commit(commitAt(1).with("invocationId", "rest:once"))
+		}()
+	}
+	for range senders {
+		r := <-replies
+		r.want(t, 200, selected("world 1"))
+	}
+	s.get("/v1/log").want(t, 200, `{"items":[`+entryJSON(0)+`,`+entryJSON(1)+`]}`)
+}
+
+// TestRivalCommits sends different commits for one place side by side: one lands, and the
+// others are told of it.
+func TestRivalCommits(t *testing.T) {
+	s := newServer(t, setup{})
+	s.grow(1)
+	const senders = 16
+	type sent struct {
+		world string
+		reply reply
+	}
+	done := make(chan sent, senders)
+	for i := range senders {
+		name := fmt.Sprint("rival ", i)
+		go func() {
+			d := sent{world: name}
+			defer func() { done <- d }()
+			d.reply = s.commit(commitAt(1).with("nextWorld.ref", ref(name)))
+		}()
+	}
+	var winners []string
+	var conflicts []reply
+	for range senders {
+		if d := <-done; d.reply.status == 200 {
+			winners = append(winners, d.world)
+		} else {
+			conflicts = append(conflicts, d.reply)
+		}
+	}
+	if len(winners) != 1 {
+		t.Fatalf("%d commits landed in one place: %q", len(winners), winners)
+	}
+	for _, r := range conflicts {
+		r.want(t, 409, `{"error":{"class":"HeadConflict","message":"observedHead is not the selected head","observedHead":"`+ref("world 0")+`","selectedHead":"`+ref(winners[0])+`"}}`)
+	}
 }
 
 // committing is a store whose Commit is another's.

@@ -3,15 +3,18 @@ package rest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlstore"
@@ -172,49 +175,90 @@ func TestCredentialDeadline(t *testing.T) {
 	}
 }
 
-// dial opens a connection and sends the head of a commit and a part of its body.
-func (s *server) dial(head, part string) net.Conn {
-	s.t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.http.URL, "http://"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { conn.Close() })
-	if _, err := fmt.Fprintf(conn, "POST /v1/commit HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n%s", s.cred, head, part); err != nil {
-		s.t.Fatal(err)
-	}
-	return conn
+// patience is how long these tests wait for what must come.
+const patience = 20 * time.Second
+
+// conn is a connection on which a request is written by hand.
+type conn struct {
+	net.Conn
+	s      *server
+	method string
+	path   string
 }
 
-func (s *server) answer(conn net.Conn) reply {
+// dial opens a connection and sends a request line, "POST /v1/commit", and its Host.
+func (s *server) dial(line string) conn {
 	s.t.Helper()
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	c, err := (&net.Dialer{}).DialContext(s.t.Context(), "tcp", strings.TrimPrefix(s.http.URL, "http://"))
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		s.t.Fatal(err)
+	}
+	method, path, _ := strings.Cut(line, " ")
+	con := conn{c, s, method, path}
+	con.send(line + " HTTP/1.1\r\nHost: x\r\n")
+	return con
+}
+
+func (c conn) send(text string) {
+	c.s.t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.s.t.Fatal(err)
+	}
+}
+
+func (c conn) bearer() { c.s.t.Helper(); c.send("Authorization: Bearer " + c.s.cred + "\r\n") }
+
+func (c conn) answer() reply {
+	c.s.t.Helper()
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		c.s.t.Fatal(err)
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
 	if err != nil {
-		s.t.Fatal(err)
+		c.s.t.Fatal(err)
 	}
-	req := s.request(http.MethodPost, "/v1/commit", nil)
-	s.validate(req, "POST /v1/commit", res, raw)
+	req := c.s.request(c.method, c.path, nil)
+	_, pattern := c.s.mux.Handler(req)
+	c.s.validate(req, pattern, res, raw)
 	return reply{res.StatusCode, res.Header, string(raw)}
 }
 
+func (c conn) ended() {
+	c.s.t.Helper()
+	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		c.s.t.Errorf("the connection gave %d more bytes and %v instead of ending", n, err)
+	}
+}
+
 func TestDrippingBodyIsCutOff(t *testing.T) {
-	s := newServer(t, setup{config: func(c *rest.Config) { c.Limits.Body = short }})
-	for name, head := range map[string]string{"sized": "Content-Length: 1000", "chunked": "Transfer-Encoding: chunked"} {
+	late := envelope("Timeout", "the body did not arrive in time; nothing was committed")
+	for name, tc := range map[string]struct {
+		line, rest string
+		bearer     bool
+		status     int
+		body       string
+	}{
+		"sized":           {"POST /v1/commit", "Content-Length: 1000\r\n\r\n{\"obs", true, 503, late},
+		"chunked":         {"POST /v1/commit", "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"obs\r\n", true, 503, late},
+		"without session": {"POST /v1/commit", "Content-Length: 1000\r\n\r\n{\"obs", false, 401, envelope("SessionAbsent", authority.MsgAbsent)},
+		"unread, sized":   {"GET /v1/log", "Content-Length: 1000\r\n\r\nx", false, 200, `{"items":[]}`},
+		"unread, chunked": {"GET /v1/log", "Transfer-Encoding: chunked\r\n\r\n5\r\n", false, 200, `{"items":[]}`},
+	} {
 		t.Run(name, func(t *testing.T) {
-			part := `{"observedHead":`
-			if name == "chunked" {
-				part = "5\r\n{\"obs\r\n"
+			s := newServer(t, setup{config: func(c *rest.Config) { c.Limits.Body = short }})
+			c := s.dial(tc.line)
+			if tc.bearer {
+				c.bearer()
 			}
-			conn := s.dial(head, part)
-			s.answer(conn).want(t, 503, envelope("Timeout", "the body did not arrive in time; nothing was committed"))
-			if n, err := conn.Read(make([]byte, 1)); err == nil {
-				t.Errorf("the connection gave %d more bytes instead of ending", n)
-			}
+			c.send(tc.rest)
+			c.answer().want(t, tc.status, tc.body)
+			c.ended()
 		})
 	}
 }
@@ -223,11 +267,13 @@ func TestBodyThatEndsEarly(t *testing.T) {
 	s := newServer(t, setup{})
 	before := s.state()
 	raw := commitAt(0).String()
-	conn := s.dial(fmt.Sprint("Content-Length: ", len(raw)+1), raw)
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+	c := s.dial("POST /v1/commit")
+	c.bearer()
+	c.send(fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(raw)+1, raw))
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	s.answer(conn).want(t, 400, envelope("BadRequest", "body ended before it was complete"))
+	c.answer().want(t, 400, envelope("BadRequest", "body ended before it was complete"))
 	s.unchanged(before)
 }
 
@@ -235,12 +281,16 @@ func TestLyingContentLength(t *testing.T) {
 	s := newServer(t, setup{})
 	before := s.state()
 	// More than may be, and nothing sent: refused by what the header says.
-	conn := s.dial(fmt.Sprint("Content-Length: ", int64(rest.MaxBody+1)), "")
-	s.answer(conn).want(t, 413, envelope("PayloadTooLarge", "commit body is over 8388608 bytes"))
+	c := s.dial("POST /v1/commit")
+	c.bearer()
+	c.send(fmt.Sprintf("Content-Length: %d\r\n\r\n", rest.MaxBody+1))
+	c.answer().want(t, 413, envelope("PayloadTooLarge", "commit body is over 8388608 bytes"))
 	// Less than is sent: the body is what the header says it is.
 	raw := commitAt(0).String()
-	conn = s.dial(fmt.Sprint("Content-Length: ", len(raw)-1), raw)
-	if r := s.answer(conn); r.status != 400 || r.class() != "BadRequest" {
+	c = s.dial("POST /v1/commit")
+	c.bearer()
+	c.send(fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(raw)-1, raw))
+	if r := c.answer(); r.status != 400 || !strings.HasPrefix(r.message(), "body is not valid JSON") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	s.unchanged(before)
@@ -278,5 +328,32 @@ func TestUnboundableBodyIsRefused(t *testing.T) {
 	api.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/commit", strings.NewReader(commitAt(0).String())))
 	if rec.Code != 500 || rec.Body.String() != envelope("Internal", "internal store failure") || !strings.Contains(logs.String(), "bounding the body's arrival") {
 		t.Errorf("%d %s; log %q", rec.Code, rec.Body, logs)
+	}
+}
+
+func TestClientThatNeverReadsIsCutOff(t *testing.T) {
+	large := world.NewObject("notes/v1", "a test", make([]byte, store.MaxPayload))
+	served := make(chan struct{})
+	s := newServer(t, setup{
+		config: func(c *rest.Config) { c.Limits.Write = short },
+		around: func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				defer close(served)
+				next.ServeHTTP(w, r)
+			})
+		},
+	})
+	if err := s.store.PutObjects(t.Context(), []world.Object{large}); err != nil {
+		t.Fatal(err)
+	}
+	conn := s.dial("GET /v1/objects/" + large.Hash.String() + "?payload=true")
+	conn.send("\r\n")
+	select {
+	case <-served: // though nothing of the answer was read
+	case <-time.After(patience):
+		t.Fatal("the answer still waits to be read")
+	}
+	if n, err := io.Copy(io.Discard, conn); n >= int64(len(large.Payload)) {
+		t.Errorf("all of the answer arrived: %d bytes, %v", n, err)
 	}
 }

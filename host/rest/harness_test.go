@@ -63,6 +63,7 @@ type setup struct {
 	hooks  sqlstore.Hooks
 	wrap   func(store.Store) store.Store
 	config func(*rest.Config)
+	around func(http.Handler) http.Handler
 }
 
 func newServer(t testing.TB, s setup) *server {
@@ -87,7 +88,11 @@ func newServer(t testing.TB, s setup) *server {
 	}
 	mux := http.NewServeMux()
 	rest.New(cfg).Mount(mux)
-	srv := &server{t: t, store: real, mux: mux, cred: cred, logs: logs, http: httptest.NewServer(mux)}
+	var h http.Handler = mux
+	if s.around != nil {
+		h = s.around(mux)
+	}
+	srv := &server{t: t, store: real, mux: mux, cred: cred, logs: logs, http: httptest.NewServer(h)}
 	t.Cleanup(srv.http.Close)
 	return srv
 }

@@ -43,7 +43,7 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) error {
 	if h.Engines == nil {
 		h.Engines = []Engine{}
 	}
-	return writeJSON(w, http.StatusOK, struct {
+	return a.writeJSON(w, http.StatusOK, struct {
 		Status string `json:"status"`
 		Health
 	}{"ok", h})
@@ -54,7 +54,7 @@ func (a *API) head(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeBody(w, http.StatusOK, "text/plain", []byte(head.World.String()))
+	a.writeBody(w, http.StatusOK, "text/plain", []byte(head.World.String()))
 	return nil
 }
 
@@ -69,7 +69,7 @@ func (a *API) world(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, wld)
+	return a.writeJSON(w, http.StatusOK, wld)
 }
 
 const objectMissing = "object not found"
@@ -94,7 +94,7 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return writeJSON(w, http.StatusOK, meta)
+		return a.writeJSON(w, http.StatusOK, meta)
 	}
 	obj, err := read(a, r, objectMissing, func(ctx context.Context) (world.Object, error) {
 		return a.cfg.Store.Object(ctx, ref)
@@ -102,7 +102,7 @@ func (a *API) object(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, struct {
+	return a.writeJSON(w, http.StatusOK, struct {
 		world.ObjectMeta
 		Payload []byte `json:"payload"`
 	}{obj.ObjectMeta, obj.Payload})
@@ -136,7 +136,7 @@ func (a *API) objectsBySemanticID(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, page[world.ObjectMeta]{items})
+	return a.writeJSON(w, http.StatusOK, page[world.ObjectMeta]{items})
 }
 
 // after is the reference to resume behind; None when absent.
@@ -165,7 +165,7 @@ func (a *API) logEntry(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, e)
+	return a.writeJSON(w, http.StatusOK, e)
 }
 
 func (a *API) log(w http.ResponseWriter, r *http.Request) error {
@@ -187,7 +187,7 @@ func (a *API) log(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, page[world.Entry]{items})
+	return a.writeJSON(w, http.StatusOK, page[world.Entry]{items})
 }
 
 // from is the index that a page begins at; 0 when absent.
@@ -214,7 +214,7 @@ func (a *API) registryHead(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, struct {
+	return a.writeJSON(w, http.StatusOK, struct {
 		Name string    `json:"name"`
 		Head world.Ref `json:"head"`
 	}{head.Name, head.Head})
@@ -246,7 +246,7 @@ func (a *API) receipt(w http.ResponseWriter, r *http.Request) error {
 	case store.StateUnknown:
 		state = receiptNotStarted
 	}
-	return writeJSON(w, http.StatusOK, struct {
+	return a.writeJSON(w, http.StatusOK, struct {
 		InvocationID string    `json:"invocationId"`
 		State        string    `json:"state"`
 		ResultRef    world.Ref `json:"resultRef"`

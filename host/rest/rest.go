@@ -19,6 +19,7 @@ const (
 	CommitTimeout     = 3 * time.Second  // one commit, from a body that was read to its answer
 	CredentialTimeout = 3 * time.Second  // one look-up of a credential
 	BodyTimeout       = 10 * time.Second // the arrival of a whole body
+	WriteTimeout      = 30 * time.Second // the taking of a whole answer by the client
 	MaxBody           = 8_388_608        // bytes of a commit's body
 
 	DefaultPage = 100 // items of a page when limit is absent or below 1
@@ -31,7 +32,7 @@ const (
 // Limits are the bounds that a test may shorten. A zero field means the constant of its
 // name.
 type Limits struct {
-	Read, Commit, Credential, Body time.Duration
+	Read, Commit, Credential, Body, Write time.Duration
 }
 
 func (l Limits) orDefault() Limits {
@@ -43,6 +44,7 @@ func (l Limits) orDefault() Limits {
 		{&l.Commit, CommitTimeout},
 		{&l.Credential, CredentialTimeout},
 		{&l.Body, BodyTimeout},
+		{&l.Write, WriteTimeout},
 	} {
 		if *d.field <= 0 {
 			*d.field = d.std
