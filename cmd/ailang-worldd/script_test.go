@@ -178,9 +178,10 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	p.cmd = exec.Command(bin, args[1:]...)
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, kv := range []string{"PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "TMPDIR", "GIT_DIR", "GIT_CONFIG_NOSYSTEM"} {
+	for _, kv := range []string{"PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "TMPDIR", "GIT_CONFIG_NOSYSTEM"} {
 		p.cmd.Env = append(p.cmd.Env, kv+"="+ts.Getenv(kv))
 	}
+	p.cmd.Env = append(p.cmd.Env, "GIT_DIR=/nowhere") // what the caller's git is at must not matter
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	ts.Check(err)

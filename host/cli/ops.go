@@ -100,7 +100,7 @@ func (a *app) openOps(ctx context.Context, db string, create bool) (admin.Ops, e
 			return ops, nil
 		}
 		if ctx.Err() != nil || time.Now().After(until) {
-			return nil, lockedError(db, err, dialErr)
+			return nil, lockedError(err, dialErr)
 		}
 		select {
 		case <-time.After(lockEvery):
@@ -127,11 +127,7 @@ func (a *app) dial(ctx context.Context, db string) (admin.Ops, error) {
 }
 
 // lockedError says who holds a store, and that it does not answer.
-func lockedError(db string, locked, dial error) error {
-	msg := world.Message(locked)
-	if msg == "" {
-		msg = "the store " + db + " is held by another process"
-	}
-	return &cliError{kind: world.KindLocked.String(), msg: fmt.Sprintf("%s, and it does not answer operators (%v)", msg, dial),
+func lockedError(locked, dial error) error {
+	return &cliError{kind: world.KindLocked.String(), msg: fmt.Sprintf("%s, and it does not answer operators (%v)", describe(locked).Message, dial),
 		hint: "if it is a daemon that is starting, try again; else end that process first", cause: locked}
 }
