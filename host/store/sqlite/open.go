@@ -1,0 +1,302 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"ailang.dev/world/host/store/sqlstore"
+	"ailang.dev/world/host/world"
+)
+
+// Version is the format this package writes, and the newest it reads. It stands in the
+// file's header (user_version) and in the meta row.
+const Version = 1
+
+// applicationID marks the files of this store in their header: "AWLD".
+const applicationID = 0x41574c44
+
+const openOp = "sqlite.Open"
+
+//go:embed schema.sql
+var schema string
+
+// Options says what to open.
+type Options struct {
+	Path string // of the database file; its folder must exist
+	// Logf, unless nil, gets what an operator should know: failed batches, rebuilt indexes.
+	Logf  func(format string, args ...any)
+	Hooks sqlstore.Hooks
+}
+
+// Store is an open store. It holds the writer lock until it is closed.
+type Store struct {
+	*sqlstore.Store
+	db *database
+}
+
+// Path is the file's path, absolute and without symbolic links.
+func (s *Store) Path() string { return s.db.path }
+
+// Open opens the store at a path, or makes a new one where nothing is. The writer lock is
+// taken first, and without waiting: if another process holds it the error is KindLocked,
+// saying which. A file that is no store, or one of a newer format, is KindSchema; a
+// damaged one KindIntegrity; one that may not be written KindInternal. None of these
+// changes the file.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	path, exists, err := resolve(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, world.Wrap(world.KindTimeout, openOp, context.Cause(ctx))
+	}
+	f, err := lock(path)
+	if err != nil {
+		return nil, err
+	}
+	d := newDatabase(path, func() error { return unlock(f) })
+	if err := d.open(exists, o.Logf); err != nil {
+		if cerr := d.Close(); cerr != nil {
+			o.Logf("store %s: close: %v", path, cerr)
+		}
+		return nil, err
+	}
+	return &Store{Store: sqlstore.New(d, o.Hooks, o.Logf), db: d}, nil
+}
+
+// resolve follows symbolic links, so that one file has one lock under all its names.
+func resolve(path string) (real string, exists bool, err error) {
+	bad := func(kind world.Kind, msg, hint string, err error) (string, bool, error) {
+		return "", false, &world.Error{Op: openOp, Kind: kind, Subject: path, Msg: msg, Hint: hint, Err: err}
+	}
+	abs, err := filepath.Abs(path)
+	if path == "" || err != nil {
+		return bad(world.KindInternal, "a store needs a path", "", err)
+	}
+	info, err := os.Stat(abs)
+	switch {
+	case err == nil && info.IsDir():
+		return bad(world.KindSchema, "is a folder, not a store", "name a file in it", nil)
+	case err == nil && !info.Mode().IsRegular():
+		return bad(world.KindSchema, "is not a regular file", "", nil)
+	case err == nil:
+		if real, err = filepath.EvalSymlinks(abs); err != nil {
+			return bad(world.KindInternal, "", "", err)
+		}
+		return real, true, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return bad(world.KindInternal, "cannot be reached", "", err)
+	}
+	if _, err := os.Lstat(abs); err == nil {
+		return bad(world.KindInternal, "is a symbolic link to nothing", "remove it, or restore what it named", nil)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if err != nil {
+		return bad(world.KindInternal, "its folder cannot be reached", "make the folder first", err)
+	}
+	return filepath.Join(dir, filepath.Base(abs)), false, nil
+}
+
+// open is Open under the lock.
+func (d *database) open(exists bool, logf func(string, ...any)) error {
+	if _, err := os.Stat(d.path); exists != (err == nil) {
+		exists = err == nil // it came or went before the lock was ours
+	}
+	if !exists {
+		if err := d.create(); err != nil {
+			return err
+		}
+	}
+	if err := checkHeader(d.path); err != nil {
+		return err
+	}
+	var err error
+	if d.writer, err = d.connectWriter(); err != nil {
+		return err
+	}
+	if err := d.checkMeta(); err != nil {
+		return err
+	}
+	if err := d.checkTables(); err != nil {
+		return err
+	}
+	return d.rebuild(logf)
+}
+
+// Offsets in the header of an SQLite file (sqlite.org/fileformat2.html, section 1.3).
+const (
+	headerSize    = 100
+	headerVersion = 60
+	headerAppID   = 68
+)
+
+// checkHeader judges a file by its first bytes alone, before the engine, which may change
+// it, opens it.
+func checkHeader(path string) error {
+	bad := func(kind world.Kind, msg, hint string, err error) error {
+		return &world.Error{Op: openOp, Kind: kind, Subject: path, Msg: msg, Hint: hint, Err: err}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return bad(world.KindInternal, "cannot be opened for writing", "the file must be readable and writable by this user", err)
+	}
+	defer f.Close()
+	var h [headerSize]byte
+	n, err := io.ReadFull(f, h[:])
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return bad(world.KindIntegrity, "is an empty file", "remove it to start a new store, or restore a copy", nil)
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return bad(world.KindInternal, "cannot be read", "", err)
+	case !bytes.HasPrefix(h[:n], []byte("SQLite format 3\x00")):
+		return bad(world.KindSchema, "is not a store", "name another file", nil)
+	case n < headerSize:
+		return bad(world.KindIntegrity, "is cut short", "restore a copy", nil)
+	case binary.BigEndian.Uint32(h[headerAppID:]) != applicationID:
+		return bad(world.KindSchema, "is an SQLite database, but not a store", "name another file", nil)
+	}
+	return checkVersion(path, int64(binary.BigEndian.Uint32(h[headerVersion:])))
+}
+
+func checkVersion(path string, v int64) error {
+	switch {
+	case v > Version:
+		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: path,
+			Msg:  fmt.Sprintf("was written by a newer version: its format is %d, this program knows %d", v, Version),
+			Hint: "run the newer program"}
+	case v < Version:
+		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: path, Msg: fmt.Sprintf("its format %d is unknown", v)}
+	}
+	return nil
+}
+
+// create makes a new store beside the path and puts it there whole.
+func (d *database) create() error {
+	fail := func(err error) error {
+		return &world.Error{Op: openOp, Kind: world.KindOf(err), Subject: d.path, Msg: "the store cannot be made", Err: err}
+	}
+	for _, suffix := range []string{"-wal", "-journal"} {
+		if _, err := os.Lstat(d.path + suffix); err == nil {
+			return &world.Error{Op: openOp, Kind: world.KindIntegrity, Subject: d.path, Msg: "is not there, but its log " + d.path + suffix + " is",
+				Hint: "restore the database file, or remove its log to start a new store"}
+		}
+	}
+	tmp := newDatabase(d.path+".creating", nil)
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} { // left by a crash
+		if err := os.Remove(tmp.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fail(err)
+		}
+	}
+	if err := tmp.fill(); err != nil {
+		os.Remove(tmp.path)
+		return fail(err)
+	}
+	if err := os.Rename(tmp.path, d.path); err != nil {
+		return fail(err)
+	}
+	return syncFile(filepath.Dir(d.path))
+}
+
+// fill writes the tables and first rows into a new file, and leaves it closed and durable.
+func (d *database) fill() error {
+	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	c, err := d.connect(fmt.Sprintf("application_id = %d", applicationID), fmt.Sprintf("user_version = %d", Version), "journal_mode = WAL")
+	if err != nil {
+		return err
+	}
+	err = sqlitex.ExecScript(c.Conn, schema)
+	if err == nil {
+		id := rand.Text()
+		err = c.do("INSERT INTO meta (id, store_id, version, sum) VALUES (1, ?, ?, ?)", func(p *params) {
+			p.text(id).int(Version, sqlstore.SumMeta(id, Version))
+		})
+	}
+	if err == nil {
+		err = c.do("INSERT INTO head (id, batch, seq, next_index, sum) VALUES (1, 0, 0, 0, ?)", func(p *params) {
+			p.int(sqlstore.HeadRow{}.Sum())
+		})
+	}
+	if err = errors.Join(err, c.Close()); err != nil {
+		return d.fail("create", err)
+	}
+	return syncFile(d.path)
+}
+
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// checkMeta reads which store this is.
+func (d *database) checkMeta() error {
+	var version int64
+	ok, err := d.writer.one("SELECT store_id, version, sum FROM meta WHERE id = 1", nil, func(k *cols) error {
+		d.id, version = k.text(), k.int()
+		return k.prove("meta", 1, k.int(), sqlstore.SumMeta(d.id, version))
+	})
+	if err == nil && !ok {
+		err = sqlstore.Damaged("meta", 1, errNoHead)
+	}
+	if sqlite.ErrCode(err) == sqlite.ResultError {
+		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: d.path, Msg: "is not a store", Hint: "name another file", Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	return checkVersion(d.path, version)
+}
+
+var (
+	tableName = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
+	indexLine = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX (\w+) .*;$`)
+)
+
+// derived are the tables that can be made anew from the others.
+var derived = []string{"refs"}
+
+// checkTables tells whether the tables that hold the truth are there.
+func (d *database) checkTables() error {
+	have, err := d.names()
+	if err != nil {
+		return err
+	}
+	for _, m := range tableName.FindAllStringSubmatch(schema, -1) {
+		if !have[m[1]] && m[1] != derived[0] {
+			return &world.Error{Op: openOp, Kind: world.KindIntegrity, Subject: d.path, Msg: "its table " + m[1] + " is missing", Hint: "restore a copy"}
+		}
+	}
+	return nil
+}
+
+// names are the tables and indexes of the file.
+func (d *database) names() (map[string]bool, error) {
+	have := make(map[string]bool)
+	err := d.writer.each("SELECT name FROM sqlite_schema", nil, func(k *cols) error {
+		have[k.text()] = true
+		return nil
+	})
+	return have, err
+}

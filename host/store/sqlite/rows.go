@@ -1,0 +1,215 @@
+package sqlite
+
+import (
+	"errors"
+
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/store/sqlstore"
+	"ailang.dev/world/host/world"
+)
+
+var _ sqlstore.Rows = (*conn)(nil)
+
+var errNoHead = errors.New("the row is missing")
+
+func (c *conn) Head() (r sqlstore.HeadRow, err error) {
+	ok, err := c.one("SELECT batch, seq, world, log_head, next_index, sum FROM head WHERE id = 1", nil, func(k *cols) error {
+		r = sqlstore.HeadRow{Batch: k.int(), Seq: k.int(), World: k.ref(), LogHead: k.ref(), Next: k.int()}
+		return k.prove("head", 1, k.int(), r.Sum())
+	})
+	if err == nil && !ok {
+		err = sqlstore.Damaged("head", 1, errNoHead)
+	}
+	return r, err
+}
+
+const objectCols = "seq, hash, interface_hash, semantic_id, provenance, size, sum"
+
+func scanObject(k *cols, r *sqlstore.ObjectRow) error {
+	r.Seq = k.int()
+	r.Meta = world.ObjectMeta{Hash: k.ref(), InterfaceHash: k.ref(), SemanticID: k.text(), Provenance: k.text()}
+	r.Size = k.int()
+	return k.prove("objects", r.Seq, k.int(), r.Sum())
+}
+
+func (c *conn) Object(hash world.Ref, payload bool) (r sqlstore.ObjectRow, ok bool, err error) {
+	sql := "SELECT " + objectCols + " FROM objects WHERE hash = ?"
+	if payload {
+		sql = "SELECT " + objectCols + ", payload FROM objects WHERE hash = ?"
+	}
+	ok, err = c.one(sql, func(p *params) { p.ref(hash) }, func(k *cols) error {
+		if err := scanObject(k, &r); err != nil {
+			return err
+		}
+		if payload {
+			r.Payload = k.blob()
+		}
+		return nil
+	})
+	return r, ok, err
+}
+
+func (c *conn) ObjectBySeq(seq sqlstore.Seq) (r sqlstore.ObjectRow, ok bool, err error) {
+	ok, err = c.one("SELECT "+objectCols+" FROM objects WHERE seq = ?",
+		func(p *params) { p.int(seq) }, func(k *cols) error { return scanObject(k, &r) })
+	return r, ok, err
+}
+
+func (c *conn) ObjectsBySemanticID(id string, after world.Ref, limit int) (list []sqlstore.ObjectRow, err error) {
+	err = c.each("SELECT "+objectCols+" FROM objects INDEXED BY objects_by_semantic_id"+
+		" WHERE semantic_id = ? AND hash > ? ORDER BY hash LIMIT ?",
+		func(p *params) { p.text(id).blob(after.Digest()).int(int64(limit)) },
+		func(k *cols) error {
+			var r sqlstore.ObjectRow
+			err := scanObject(k, &r)
+			list = append(list, r)
+			return err
+		})
+	return list, err
+}
+
+const entryCols = "entry_index, seq, semantics_epoch, transition_fn, interpreter, prev_hash, written_by, entry_hash," +
+	" transition_ref, world, revision, state_root, log_head, sum"
+
+func scanEntry(k *cols, r *sqlstore.EntryRow) error {
+	h := &r.Entry.Header
+	h.EntryIndex, r.Seq, h.SemanticsEpoch = k.int(), k.int(), k.int()
+	h.TransitionFn, h.Interpreter, h.PrevEntryHash, h.WrittenBy = k.ref(), k.ref(), k.ref(), k.text()
+	r.Entry.EntryHash, r.Entry.TransitionRef = k.ref(), k.ref()
+	r.World = world.World{Ref: k.ref(), Revision: k.int(), StateRoot: k.ref(), LogHead: k.ref()}
+	return k.prove("entries", h.EntryIndex, k.int(), r.Sum())
+}
+
+func (c *conn) Entry(index int64) (sqlstore.EntryRow, bool, error) {
+	return c.entry("SELECT "+entryCols+" FROM entries WHERE entry_index = ?", func(p *params) { p.int(index) })
+}
+
+func (c *conn) EntryByHash(hash world.Ref) (sqlstore.EntryRow, bool, error) {
+	return c.entry("SELECT "+entryCols+" FROM entries WHERE entry_hash = ?", func(p *params) { p.ref(hash) })
+}
+
+func (c *conn) EntryByWorld(ref world.Ref) (sqlstore.EntryRow, bool, error) {
+	return c.entry("SELECT "+entryCols+" FROM entries WHERE world = ?", func(p *params) { p.ref(ref) })
+}
+
+func (c *conn) entry(sql string, bind func(*params)) (r sqlstore.EntryRow, ok bool, err error) {
+	ok, err = c.one(sql, bind, func(k *cols) error { return scanEntry(k, &r) })
+	return r, ok, err
+}
+
+func (c *conn) Entries(from int64, limit int) (list []sqlstore.EntryRow, err error) {
+	err = c.each("SELECT "+entryCols+" FROM entries WHERE entry_index >= ? ORDER BY entry_index LIMIT ?",
+		func(p *params) { p.int(from, int64(limit)) },
+		func(k *cols) error {
+			var r sqlstore.EntryRow
+			err := scanEntry(k, &r)
+			list = append(list, r)
+			return err
+		})
+	return list, err
+}
+
+const registryCols = "seq, name, revision, head, sum"
+
+func scanRegistry(k *cols, r *sqlstore.RegistryRow) error {
+	r.Seq = k.int()
+	r.Head = store.RegistryHead{Name: k.text(), Revision: k.int(), Head: k.ref()}
+	return k.prove("registry", r.Seq, k.int(), r.Sum())
+}
+
+func (c *conn) Registry(name string) (r sqlstore.RegistryRow, ok bool, err error) {
+	ok, err = c.one("SELECT "+registryCols+" FROM registry WHERE name = ? ORDER BY revision DESC LIMIT 1",
+		func(p *params) { p.text(name) }, func(k *cols) error { return scanRegistry(k, &r) })
+	return r, ok, err
+}
+
+func (c *conn) RegistryBySeq(seq sqlstore.Seq) (r sqlstore.RegistryRow, ok bool, err error) {
+	ok, err = c.one("SELECT "+registryCols+" FROM registry WHERE seq = ?",
+		func(p *params) { p.int(seq) }, func(k *cols) error { return scanRegistry(k, &r) })
+	return r, ok, err
+}
+
+const journalCols = "j.seq, j.kind, j.invocation, j.digest, j.effect_id, j.episode, j.effect, j.scope, j.cost, j.ref, j.entry_index, j.sum"
+
+func scanJournal(k *cols, r *sqlstore.JournalRow) error {
+	r.Seq, r.Kind, r.Invocation = k.int(), sqlstore.JournalKind(k.int()), world.InvocationID(k.text())
+	r.Digest, r.EffectID, r.Episode = k.ref(), k.text(), k.text()
+	r.Need = world.Need{Effect: k.text(), Scope: k.text(), Cost: k.int()}
+	r.Ref, r.Index = k.ref(), k.int()
+	return k.prove("journal", r.Seq, k.int(), r.Sum())
+}
+
+func (c *conn) journalList(sql string, bind func(*params)) (list []sqlstore.JournalRow, err error) {
+	err = c.each(sql, bind, func(k *cols) error {
+		var r sqlstore.JournalRow
+		err := scanJournal(k, &r)
+		list = append(list, r)
+		return err
+	})
+	return list, err
+}
+
+func (c *conn) Journal(id world.InvocationID, limit int) ([]sqlstore.JournalRow, error) {
+	return c.journalList("SELECT "+journalCols+" FROM journal j WHERE j.invocation = ? ORDER BY j.seq DESC LIMIT ?",
+		func(p *params) { p.text(string(id)).int(int64(limit)) })
+}
+
+func (c *conn) Pending(after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
+	return c.journalList("SELECT "+journalCols+" FROM pending p JOIN journal j ON j.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ?",
+		func(p *params) { p.int(after, int64(limit)) })
+}
+
+const sessionCols = "seq, id, episode, grants, created, expires, revoked, sum"
+
+func scanSession(k *cols, r *sqlstore.SessionRow) error {
+	r.Seq, r.ID, r.Episode, r.Grants = k.int(), k.ref(), k.text(), k.text()
+	r.Created, r.Expires, r.Revoked = k.time(), k.time(), k.int() != 0
+	return k.prove("sessions", r.Seq, k.int(), r.Sum())
+}
+
+func (c *conn) Session(id world.Ref) (r sqlstore.SessionRow, ok bool, err error) {
+	ok, err = c.one("SELECT "+sessionCols+" FROM sessions WHERE id = ?",
+		func(p *params) { p.ref(id) }, func(k *cols) error { return scanSession(k, &r) })
+	return r, ok, err
+}
+
+func (c *conn) Sessions(episode string, live bool, after sqlstore.Seq, limit int) (list []sqlstore.SessionRow, err error) {
+	sql := "SELECT " + sessionCols + " FROM sessions WHERE seq > ?2 AND (?1 = ?1) ORDER BY seq LIMIT ?3"
+	switch {
+	case episode != "" && live:
+		sql = "SELECT " + sessionCols + " FROM sessions WHERE episode = ?1 AND seq > ?2 AND revoked = 0 ORDER BY seq LIMIT ?3"
+	case episode != "":
+		sql = "SELECT " + sessionCols + " FROM sessions WHERE episode = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3"
+	case live:
+		sql = "SELECT " + sessionCols + " FROM sessions WHERE ?1 = ?1 AND seq > ?2 AND revoked = 0 ORDER BY seq LIMIT ?3"
+	}
+	err = c.each(sql, func(p *params) { p.text(episode).int(after, int64(limit)) }, func(k *cols) error {
+		var r sqlstore.SessionRow
+		err := scanSession(k, &r)
+		list = append(list, r)
+		return err
+	})
+	return list, err
+}
+
+func (c *conn) Spend(episode, effect, scope string) (r sqlstore.SpendRow, ok bool, err error) {
+	ok, err = c.one("SELECT episode, effect, scope, spent, sum FROM spend WHERE episode = ? AND effect = ? AND scope = ?",
+		func(p *params) { p.text(episode, effect, scope) },
+		func(k *cols) error {
+			r = sqlstore.SpendRow{Episode: k.text(), Effect: k.text(), Scope: k.text(), Spent: k.int()}
+			return sqlstore.Prove("spend", []string{episode, effect, scope}, k.int(), r.Sum())
+		})
+	return r, ok, err
+}
+
+func (c *conn) Refs(target world.Ref, after sqlstore.Seq, limit int) (list []sqlstore.RefRow, err error) {
+	err = c.each("SELECT target, seq, kind, place, sum FROM refs WHERE target = ? AND seq > ? ORDER BY seq LIMIT ?",
+		func(p *params) { p.ref(target).int(after, int64(limit)) },
+		func(k *cols) error {
+			r := sqlstore.RefRow{Target: k.ref(), Seq: k.int(), Kind: sqlstore.RefKind(k.int()), Place: k.int()}
+			err := k.prove("refs", r.Seq, k.int(), r.Sum())
+			list = append(list, r)
+			return err
+		})
+	return list, err
+}

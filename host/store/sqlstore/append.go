@@ -1,0 +1,223 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/world"
+)
+
+// endBudget bounds the wait for the end of a REST intent whose commit did not land.
+const endBudget = 4 * time.Second
+
+// Append implements store.Writer.
+func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, error) {
+	const op = "store.Append"
+	if err := checkTexts(op, text{"invocation", string(a.Invocation)}, text{"writtenBy", a.WrittenBy}); err != nil {
+		return store.Committed{}, err
+	}
+	p, err := prepareProven(op, a.Objects)
+	if err != nil {
+		return store.Committed{}, err
+	}
+	return submit(ctx, s.writer, op, p.bytes, func(t *txn) (store.Committed, error) {
+		if t.head.World.IsNone() {
+			return store.Committed{}, noWorld(op)
+		}
+		if a.Invocation != "" {
+			if err := t.free(op, a.Invocation, a.Digest); err != nil {
+				return store.Committed{}, err
+			}
+		}
+		if err := t.putObjects(p); err != nil {
+			return store.Committed{}, err
+		}
+		c := t.next(&a)
+		return c, t.addEntry(c.Entry, c.World, a.Invocation, a.Digest)
+	})
+}
+
+func noWorld(op string) error {
+	return world.Errorf(world.KindNoWorld, op, "no world head has been selected yet")
+}
+
+// free tells whether an invocation may still become an entry, or do an effect: it is not
+// one yet, and was not used for anything else.
+func (t *txn) free(op string, id world.InvocationID, digest world.Ref) error {
+	a, err := readAccount(t, id)
+	if err != nil {
+		return err
+	}
+	return a.free(op, digest)
+}
+
+func (a *account) free(op string, digest world.Ref) error {
+	if a.State == store.StateCommitted || a.State == store.StateOpen && a.Digest != digest {
+		return &world.Error{Op: op, Kind: world.KindTaskIDUsed, Subject: string(a.ID), Msg: "invocation id already used"}
+	}
+	return nil
+}
+
+// next is the entry, and its world, that an Append becomes here.
+func (t *txn) next(a *store.Append) store.Committed {
+	h := world.EntryHeader{
+		EntryIndex: t.head.Next, SemanticsEpoch: a.SemanticsEpoch, TransitionFn: a.TransitionFn,
+		Interpreter: a.Interpreter, PrevEntryHash: t.head.LogHead, WrittenBy: a.WrittenBy,
+	}
+	e := world.Entry{Header: h, EntryHash: world.ComputeEntryHash(h, a.TransitionRef), TransitionRef: a.TransitionRef}
+	return store.Committed{Entry: e, World: world.World{
+		Ref:      world.ComputeWorldRef(h.EntryIndex, a.StateRoot, e.EntryHash),
+		Revision: h.EntryIndex, StateRoot: a.StateRoot, LogHead: e.EntryHash,
+	}}
+}
+
+// Commit implements store.Writer.
+func (s *Store) Commit(ctx context.Context, c store.Commit) (store.Committed, error) {
+	const op = "store.Commit"
+	if err := checkTexts(op, text{"invocationId", string(c.Invocation)}, text{"entry.header.writtenBy", c.Entry.Header.WrittenBy}); err != nil {
+		return store.Committed{}, err
+	}
+	p, err := prepare(op, c.Objects)
+	if err != nil {
+		return store.Committed{}, err
+	}
+	r := &restCommit{op: op, c: c, p: p}
+	if c.Invocation == "" {
+		return submit(ctx, s.writer, op, p.bytes, r.land)
+	}
+	done, err := submit(ctx, s.writer, op, 0, r.intend)
+	if err != nil || done.Replayed {
+		return done, err
+	}
+	done, err = submit(ctx, s.writer, op, p.bytes, r.land)
+	if err != nil && world.KindOf(err) != world.KindUncertain {
+		s.end(ctx, r)
+	}
+	return done, err
+}
+
+// restCommit is one Commit on its way.
+type restCommit struct {
+	op string
+	c  store.Commit
+	p  *prepared
+}
+
+// intend writes the intent, unless the commit was done before or cannot be done. An open
+// intent of the same commit is taken over: it is in flight, or its end was lost in a crash.
+func (r *restCommit) intend(t *txn) (store.Committed, error) {
+	a, done, err := r.check(t)
+	if err != nil || done.Replayed || a.rest != 0 {
+		return done, err
+	}
+	row := JournalRow{Kind: KindRESTOpen, Invocation: r.c.Invocation, Digest: r.c.Digest}
+	if err := t.journal(row); err != nil {
+		return done, err
+	}
+	return done, t.AddPending(t.head.Seq)
+}
+
+// land commits.
+func (r *restCommit) land(t *txn) (store.Committed, error) {
+	a, done, err := r.check(t)
+	if err != nil || done.Replayed {
+		return done, err
+	}
+	if err := t.putObjects(r.p); err != nil {
+		return done, err
+	}
+	if a.rest != 0 {
+		if err := t.DropPending(a.rest); err != nil {
+			return done, err
+		}
+	}
+	done = store.Committed{Entry: r.c.Entry, World: r.c.NextWorld}
+	return done, t.addEntry(r.c.Entry, r.c.NextWorld, r.c.Invocation, r.c.Digest)
+}
+
+// check is the laws of a commit, in their order.
+func (r *restCommit) check(t *txn) (account, store.Committed, error) {
+	var a account
+	var done store.Committed
+	if r.c.Invocation != "" {
+		var err error
+		if a, err = readAccount(t, r.c.Invocation); err != nil {
+			return a, done, err
+		}
+		if a.State != store.StateUnknown && a.Digest != r.c.Digest {
+			return a, done, world.Errorf(world.KindBadRequest, r.op, "invocationId was already used for a different commit")
+		}
+		if a.State == store.StateCommitted {
+			return a, store.Committed{Entry: a.entry.Entry, World: a.entry.World, Replayed: true}, nil
+		}
+	}
+	if r.c.ObservedHead != t.head.World {
+		return a, done, conflict(r.op, r.c.ObservedHead, t.head.World)
+	}
+	if err := r.chain(t); err != nil {
+		return a, done, err
+	}
+	return a, done, r.p.bad
+}
+
+func conflict(op string, observed, selected world.Ref) error {
+	return world.Wrap(world.KindHeadConflict, op, &world.HeadConflictError{Observed: observed, Selected: selected})
+}
+
+// chain is the laws that tie an entry and its world to the log.
+func (r *restCommit) chain(t *txn) error {
+	h, w, head := r.c.Entry.Header, r.c.NextWorld, t.head
+	must := func(path string, want any) error {
+		return world.Errorf(world.KindBadRequest, r.op, "%s must be %v", path, want)
+	}
+	switch {
+	case h.EntryIndex != head.Next:
+		return must("entry.header.entryIndex", head.Next)
+	case head.Next > 0 && h.PrevEntryHash != head.LogHead:
+		return must("entry.header.prevEntryHash", head.LogHead)
+	case w.LogHead != r.c.Entry.EntryHash:
+		return must("nextWorld.logHead", r.c.Entry.EntryHash)
+	case w.Revision != head.Next:
+		return must("nextWorld.revision", head.Next)
+	case w.Ref.IsNone():
+		return must("nextWorld.ref", "a reference")
+	case r.c.Entry.EntryHash.IsNone():
+		return must("entry.entryHash", "a reference")
+	}
+	if _, there, err := t.EntryByWorld(w.Ref); err != nil || there {
+		return cmpErr(err, must("nextWorld.ref", "one that no world has"))
+	}
+	if _, there, err := t.EntryByHash(r.c.Entry.EntryHash); err != nil || there {
+		return cmpErr(err, must("entry.entryHash", "one that no entry has"))
+	}
+	return nil
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// end closes the intent of a commit that is known not to have landed, so that its id is
+// free again. If that cannot be written the id stays open: it is told as indeterminate,
+// and the same commit may still be sent again.
+func (s *Store) end(ctx context.Context, r *restCommit) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endBudget)
+	defer cancel()
+	_, err := submit(ctx, s.writer, r.op, 0, func(t *txn) (struct{}, error) {
+		a, err := readAccount(t, r.c.Invocation)
+		if err != nil || a.rest == 0 || a.Digest != r.c.Digest {
+			return struct{}{}, err
+		}
+		if err := t.DropPending(a.rest); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, t.journal(JournalRow{Kind: KindRESTEnd, Invocation: r.c.Invocation})
+	})
+	if err != nil {
+		s.writer.logf("store: the intent of %s stays open: %v", r.c.Invocation, err)
+	}
+}

@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"context"
+
+	"ailang.dev/world/host/world"
+)
+
+// Rows reads rows. A row that is not there is ok false; one that does not prove itself is
+// KindIntegrity. Lists are never longer than their limit.
+type Rows interface {
+	Head() (HeadRow, error)
+	// Object finds an object by its hash, with its payload only if asked for.
+	Object(hash world.Ref, payload bool) (row ObjectRow, ok bool, err error)
+	ObjectBySeq(seq Seq) (row ObjectRow, ok bool, err error)
+	// ObjectsBySemanticID lists metadata in ascending hash order, strictly after a hash.
+	// KindIndexMissing if the index is not there.
+	ObjectsBySemanticID(id string, after world.Ref, limit int) ([]ObjectRow, error)
+	Entry(index int64) (row EntryRow, ok bool, err error)
+	EntryByHash(hash world.Ref) (row EntryRow, ok bool, err error)
+	EntryByWorld(ref world.Ref) (row EntryRow, ok bool, err error)
+	// Entries lists entries with index >= from in ascending order.
+	Entries(from int64, limit int) ([]EntryRow, error)
+	// Registry is the newest row of a name.
+	Registry(name string) (row RegistryRow, ok bool, err error)
+	RegistryBySeq(seq Seq) (row RegistryRow, ok bool, err error)
+	// Journal lists what is said of an invocation, newest first.
+	Journal(id world.InvocationID, limit int) ([]JournalRow, error)
+	// Pending lists the intents that AddPending named and DropPending did not, oldest first,
+	// strictly after a place.
+	Pending(after Seq, limit int) ([]JournalRow, error)
+	Session(id world.Ref) (row SessionRow, ok bool, err error)
+	// Sessions lists sessions in order of minting, strictly after a place; live leaves out
+	// the revoked ones; episode "" means all.
+	Sessions(episode string, live bool, after Seq, limit int) ([]SessionRow, error)
+	Spend(episode, effect, scope string) (row SpendRow, ok bool, err error)
+	// Refs lists what names a target, in order of writing, strictly after a place.
+	// KindIndexMissing if the index is not there.
+	Refs(target world.Ref, after Seq, limit int) ([]RefRow, error)
+}
+
+// Tx is the one write transaction. It is used by one goroutine. After an error of any
+// method but PutObject's hash being there, only Restore and Rollback may be called.
+type Tx interface {
+	Rows
+	// Savepoint marks what Restore goes back to.
+	Savepoint() error
+	// Release forgets the mark and keeps what was done since.
+	Release() error
+	// Restore undoes all since the mark. An error says that the transaction is lost.
+	Restore() error
+
+	// PutObject adds an object unless its hash is there.
+	PutObject(row *ObjectRow) (added bool, err error)
+	// AddEntry adds an entry; an index, entry hash or world that is there is an error.
+	AddEntry(row *EntryRow) error
+	AddJournal(row *JournalRow) error
+	AddPending(intent Seq) error
+	DropPending(intent Seq) error
+	AddRegistry(row *RegistryRow) error
+	AddSession(row *SessionRow) error
+	// RevokeSession replaces a session's row by one that differs in Revoked.
+	RevokeSession(row *SessionRow) error
+	SetSpend(row *SpendRow) error
+	// AddRefs indexes references. It may sort rows.
+	AddRefs(rows []RefRow) error
+	SetHead(row *HeadRow) error
+
+	// Commit makes all of it durable. After an error only Backend.Settle can tell whether
+	// it did.
+	Commit() error
+	// Rollback undoes all of it.
+	Rollback() error
+}
+
+// Backend keeps rows durably. Read may be called from any goroutine; Begin, the Tx and
+// Settle by the writer alone, and Close when neither runs any more.
+type Backend interface {
+	// ID names the store for ever.
+	ID() string
+	// Read calls f with a snapshot that holds everything committed before.
+	Read(ctx context.Context, f func(Rows) error) error
+	// Begin starts the write transaction.
+	Begin() (Tx, error)
+	// Settle tells whether the transaction whose Commit failed last is durable, and makes
+	// sure that the answer can no longer change. An error says that it is not known yet.
+	Settle() (landed bool, err error)
+	Close() error
+}
+
+// Hooks are pause points for tests; each may be nil. The writer's goroutine calls them,
+// Withdrawn the caller's.
+type Hooks struct {
+	BeforeTake   func() // an operation waits, and was not taken
+	AfterTake    func() // the batch is fixed
+	BeforeCommit func() // all operations ran, nothing is durable
+	AfterCommit  func() // the batch is durable
+	BeforeAnswer func() // no caller was answered
+	Withdrawn    func() // an operation was withdrawn, and will never be taken
+}
+
+func pause(f func()) {
+	if f != nil {
+		f()
+	}
+}
