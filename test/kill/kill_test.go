@@ -76,7 +76,7 @@ func newSite(t *testing.T) *site {
 		s.run(s.bin, "transitions", "publish", "--db", s.db, "--manifest", filepath.Join("..", "..", "packs", pack, "manifest.json"), "--yes")
 	}
 	s.token = strings.TrimSpace(s.run(s.bin, "session", "mint", "--db", s.db, "--episode", episode, "--ttl", "8h", "--yes",
-		"--grant", "Workspace.Read=worktree:1000000", "--grant", "Workspace.Write=worktree:1000000"))
+		"--grant", "Workspace.Read=worktree:1000000", "--grant", "Workspace.Write=worktree:1000000", "--grant", "Tools.Echo=demo:0"))
 	return s
 }
 
