@@ -29,7 +29,13 @@ func (a *app) confirm(ctx context.Context, yes bool, what, question string) erro
 		return failf("this needs a yes, and there is no terminal to ask on").
 			hinted("add --yes if you mean it:\n%s", strings.TrimRight(what, "\n"))
 	}
-	fmt.Fprintf(a.stderr, "%s%s [y/N] ", what, question)
+	fmt.Fprint(a.stderr, what)
+	return a.ask(ctx, question)
+}
+
+// ask asks y/N. All but a yes, the end of ctx too, is a no.
+func (a *app) ask(ctx context.Context, question string) error {
+	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(io.LimitReader(a.stdin, maxAnswer)).ReadString('\n')

@@ -85,16 +85,26 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 	if err != nil {
 		return err
 	}
-	core, err := daemon.OpenCore(ctx, a.coreConfig(plan.db()))
-	if world.KindOf(err) == world.KindLocked {
-		return a.joinUp(ctx, plan, f)
+	for {
+		done := a.progress("opening the store " + plan.db())
+		core, err := daemon.OpenCore(ctx, a.coreConfig(plan.db()))
+		done()
+		switch {
+		case err == nil:
+			defer a.closeCore(core)
+			return a.serveUp(ctx, core, plan, f)
+		case world.KindOf(err) != world.KindLocked:
+			return fatal(err)
+		}
+		if joined, err := a.joinUp(ctx, plan, f); joined || err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return fatal(err)
-	}
-	defer a.closeCore(core)
-	ops := core.Ops("")
-	info, err := a.prepare(ctx, ops, plan)
+}
+
+// serveUp prepares an open store and serves it.
+func (a *app) serveUp(ctx context.Context, core *daemon.Core, plan upPlan, f upFlags) error {
+	info, err := a.prepare(ctx, core.Ops(""), plan)
 	if err != nil {
 		return err
 	}
@@ -137,24 +147,21 @@ func (a *app) planUp(ctx context.Context, f upFlags) (upPlan, error) {
 	return plan, checkStore(plan.db(), true)
 }
 
-// joinUp adds an episode to the daemon that serves the store.
-func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) error {
+// joinUp adds an episode to the daemon that serves the store. joined is false if it was a
+// command that had the store, which ended meanwhile.
+func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) (joined bool, err error) {
 	ops, err := a.openOps(ctx, plan.db(), true)
 	if err != nil {
-		return fatal(err)
+		return false, fatal(err)
 	}
 	defer ops.Close()
 	st, err := ops.Status(ctx)
-	if err != nil {
-		return fatal(err)
-	}
-	if st.URL == "" { // the holder was a command, and it ended meanwhile
-		ops.Close()
-		return fatal(failf("the store was busy; try again"))
+	if err != nil || st.URL == "" {
+		return false, fatal(err)
 	}
 	info, err := a.prepare(ctx, ops, plan)
 	if err != nil {
-		return err
+		return false, err
 	}
 	info.Joined = true
 	info.connect(st.URL)
@@ -162,7 +169,7 @@ func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) error {
 		fmt.Fprintf(a.stdout, "a daemon serves this store already, at %s (process %d)\n", st.URL, st.PID)
 	}
 	a.showUp(info, f.json)
-	return nil
+	return true, nil
 }
 
 // upInfo is what up tells.

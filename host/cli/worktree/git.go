@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"ailang.dev/world/host/world"
@@ -22,6 +23,7 @@ import (
 const (
 	askTimeout = 30 * time.Second // a question
 	addTimeout = 15 * time.Minute // the checkout of a whole repository
+	endTimeout = 5 * time.Second  // what it gets to clear away, told to end
 	maxOutput  = 4 << 20          // bytes of what it prints
 )
 
@@ -77,7 +79,10 @@ func (g *git) run(ctx context.Context, timeout time.Duration, dir string, args .
 	safe := []string{"-C", dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
 	cmd := exec.CommandContext(ctx, g.bin, append(safe, args...)...)
 	cmd.Env = g.environ
-	cmd.WaitDelay = time.Second
+	// All of git's processes are asked to end, so that it clears away what is half made.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = endTimeout
 	out, errs := &bounded{}, &bounded{}
 	cmd.Stdout, cmd.Stderr = out, errs
 	err := cmd.Run()
