@@ -213,6 +213,28 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
+// asked is a store that keeps the limits it was asked for.
+type asked struct {
+	store.Store
+	limits *[]int
+}
+
+func (a asked) Entries(ctx context.Context, from int64, limit int) ([]world.Entry, error) {
+	*a.limits = append(*a.limits, limit)
+	return a.Store.Entries(ctx, from, limit)
+}
+
+func TestStoreIsAskedForOnePage(t *testing.T) {
+	var limits []int
+	s := newServer(t, setup{wrap: func(st store.Store) store.Store { return asked{st, &limits} }})
+	for _, limit := range []string{"1", "0", "500", "501", "9223372036854775807", "99999999999999999999"} {
+		s.get("/v1/log?limit="+limit).want(t, 200, `{"items":[]}`)
+	}
+	if want := []int{1, 100, 500, 500, 500, 500}; !slices.Equal(limits, want) {
+		t.Errorf("asked for %v, want %v", limits, want)
+	}
+}
+
 // entryJSON is entry i of grow as the wire has it.
 func entryJSON(i int) string {
 	prev := hashref.Zero.String()
