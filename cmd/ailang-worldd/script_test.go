@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"ailang.dev/world/host/cli/shell"
 )
 
 func TestMain(m *testing.M) {
@@ -55,7 +57,7 @@ func TestScripts(t *testing.T) {
 			return os.MkdirAll(home, 0o700)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"code": cmdCode, "start": cmdStart, "halt": cmdHalt, "token": cmdToken, "mode": cmdMode, "repo": cmdRepo,
+			"code": cmdCode, "start": cmdStart, "halt": cmdHalt, "token": cmdToken, "mode": cmdMode, "repo": cmdRepo, "tty": cmdTTY,
 		},
 	})
 }
@@ -272,30 +274,46 @@ func cmdRepo(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestEveryScriptOfTheSpecIsThere keeps spec/11-cli.md and the scripts together: each
-// statement names its tests, and each script is named.
-func TestEveryScriptOfTheSpecIsThere(t *testing.T) {
-	spec, err := os.ReadFile("../../spec/11-cli.md")
+// cmdTTY runs the program with a terminal as its stdout, by script(1), and hands over what
+// the terminal got: tty ARG….
+func cmdTTY(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: tty ARG…")
+	}
+	ts.Check(ts.Exec("script", "-qec", shell.Line(append([]string{"ailang-worldd"}, args...)...), "/dev/null"))
+}
+
+// TestSpecNamesItsScripts keeps spec/11-cli.md and the scripts together: each statement has
+// a row of tests, each script that a row names is there, and each script is named.
+func TestSpecNamesItsScripts(t *testing.T) {
+	page, err := os.ReadFile("../../spec/11-cli.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	statements := submatches(regexp.MustCompile(`(?m)^- \*\*(11\.\d+)\*\* `), page)
+	rows := submatches(regexp.MustCompile(`(?m)^\| (11\.\d+) \| Test`), page)
+	if len(statements) == 0 || !slices.Equal(statements, rows) {
+		t.Errorf("statements %q\nrows       %q", statements, rows)
 	}
 	entries, err := os.ReadDir("testdata/script")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var scripts []string
+	named := submatches(regexp.MustCompile(`\bTestScripts/([a-z_]+)`), page)
+	slices.Sort(named)
+	var there []string
 	for _, e := range entries {
-		scripts = append(scripts, e.Name())
+		there = append(there, strings.TrimSuffix(e.Name(), ".txtar"))
 	}
-	var named []string
-	for _, m := range regexp.MustCompile(`\b[a-z_]+\.txtar\b`).FindAllString(string(spec), -1) {
-		if named = append(named, m); !slices.Contains(scripts, m) {
-			t.Errorf("the spec names %s, which is not there", m)
-		}
+	if named = slices.Compact(named); !slices.Equal(named, there) {
+		t.Errorf("the spec names %q\nthere are      %q", named, there)
 	}
-	for _, s := range scripts {
-		if !slices.Contains(named, s) {
-			t.Errorf("no statement of the spec names %s", s)
-		}
+}
+
+func submatches(re *regexp.Regexp, page []byte) []string {
+	var all []string
+	for _, m := range re.FindAllSubmatch(page, -1) {
+		all = append(all, string(m[1]))
 	}
+	return all
 }

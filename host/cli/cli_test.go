@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
 )
 
@@ -200,6 +202,38 @@ func TestSessionFileIsWholeOrNotThere(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(path); string(text) != "mine" {
 		t.Errorf("the file holds %q", text)
+	}
+}
+
+// goneFile makes it impossible to write the session file once the session is minted.
+type goneFile struct {
+	admin.Ops
+	dir     string
+	revoked []world.Ref
+}
+
+func (g *goneFile) Mint(context.Context, admin.MintRequest) (admin.Minted, error) {
+	os.RemoveAll(g.dir)
+	return admin.Minted{Credential: token, Session: world.Session{ID: hashref.SumString("id")}}, nil
+}
+
+func (g *goneFile) Revoke(_ context.Context, id world.Ref) error {
+	g.revoked = append(g.revoked, id)
+	return nil
+}
+
+func TestUnwrittenSessionIsRevoked(t *testing.T) {
+	ops := &goneFile{dir: filepath.Join(t.TempDir(), "d")}
+	if err := os.Mkdir(ops.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{}
+	m, err := a.mint(t.Context(), ops, admin.MintRequest{}, filepath.Join(ops.dir, "s"), false)
+	if err == nil || m.Credential != "" || strings.Contains(err.Error(), token) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	if len(ops.revoked) != 1 || ops.revoked[0] != hashref.SumString("id") {
+		t.Errorf("revoked %v", ops.revoked)
 	}
 }
 
