@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -133,10 +132,7 @@ func (d *database) open(exists bool, logf func(string, ...any)) error {
 	if err := d.checkMeta(); err != nil {
 		return err
 	}
-	if err := d.checkTables(); err != nil {
-		return err
-	}
-	return d.rebuild(logf)
+	return d.checkTables(logf)
 }
 
 // Offsets in the header of an SQLite file (sqlite.org/fileformat2.html, section 1.3).
@@ -258,45 +254,15 @@ func (d *database) checkMeta() error {
 		return k.prove("meta", 1, k.int(), sqlstore.SumMeta(d.id, version))
 	})
 	if err == nil && !ok {
-		err = sqlstore.Damaged("meta", 1, errNoHead)
+		err = sqlstore.Damaged("meta", 1, errNoRow)
 	}
-	if sqlite.ErrCode(err) == sqlite.ResultError {
+	switch {
+	case world.KindOf(err) == world.KindIntegrity:
+		return &world.Error{Op: openOp, Kind: world.KindIntegrity, Subject: d.path, Err: err}
+	case err != nil && sqlite.ErrCode(err) == sqlite.ResultError: // no such table, or column
 		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: d.path, Msg: "is not a store", Hint: "name another file", Err: err}
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return checkVersion(d.path, version)
-}
-
-var (
-	tableName = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
-	indexLine = regexp.MustCompile(`(?m)^CREATE (?:UNIQUE )?INDEX (\w+) .*;$`)
-)
-
-// derived are the tables that can be made anew from the others.
-var derived = []string{"refs"}
-
-// checkTables tells whether the tables that hold the truth are there.
-func (d *database) checkTables() error {
-	have, err := d.names()
-	if err != nil {
-		return err
-	}
-	for _, m := range tableName.FindAllStringSubmatch(schema, -1) {
-		if !have[m[1]] && m[1] != derived[0] {
-			return &world.Error{Op: openOp, Kind: world.KindIntegrity, Subject: d.path, Msg: "its table " + m[1] + " is missing", Hint: "restore a copy"}
-		}
-	}
-	return nil
-}
-
-// names are the tables and indexes of the file.
-func (d *database) names() (map[string]bool, error) {
-	have := make(map[string]bool)
-	err := d.writer.each("SELECT name FROM sqlite_schema", nil, func(k *cols) error {
-		have[k.text()] = true
-		return nil
-	})
-	return have, err
 }

@@ -88,3 +88,12 @@ func relink(c *conn) error {
 		p.ref(row.Entry.Header.PrevEntryHash).int(row.Sum(), head.Next-1)
 	})
 }
+
+func commit(t testing.TB, s store.Store, c store.Commit) store.Committed {
+	t.Helper()
+	done, err := s.Commit(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}

@@ -87,6 +87,11 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (store.Committed, er
 		return submit(ctx, s.writer, op, p.bytes, r.land)
 	}
 	done, err := submit(ctx, s.writer, op, 0, r.intend)
+	if err != nil && ctx.Err() != nil && world.KindOf(err) == world.KindUncertain {
+		// The intent may be durable, but the commit will never be tried.
+		s.end(ctx, r)
+		return done, timeout(op, context.Cause(ctx))
+	}
 	if err != nil || done.Replayed {
 		return done, err
 	}
@@ -202,22 +207,25 @@ func cmpErr(err, otherwise error) error {
 }
 
 // end closes the intent of a commit that is known not to have landed, so that its id is
-// free again. If that cannot be written the id stays open: it is told as indeterminate,
-// and the same commit may still be sent again.
+// free again. If that cannot be written now, the writer does with a later batch; until
+// then the id is told as indeterminate, and the same commit may still be sent again.
 func (s *Store) end(ctx context.Context, r *restCommit) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endBudget)
 	defer cancel()
-	_, err := submit(ctx, s.writer, r.op, 0, func(t *txn) (struct{}, error) {
-		a, err := readAccount(t, r.c.Invocation)
-		if err != nil || a.rest == 0 || a.Digest != r.c.Digest {
-			return struct{}{}, err
-		}
-		if err := t.DropPending(a.rest); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, t.journal(JournalRow{Kind: KindRESTEnd, Invocation: r.c.Invocation})
-	})
-	if err != nil {
-		s.writer.logf("store: the intent of %s stays open: %v", r.c.Invocation, err)
+	if _, err := submit(ctx, s.writer, r.op, 0, func(t *txn) (struct{}, error) { return struct{}{}, r.close(t) }); err != nil {
+		s.writer.logf("store: the intent of %s stays open for now: %v", r.c.Invocation, err)
+		s.writer.owe(&op{name: r.op, run: r.close})
 	}
+}
+
+// close writes the end, if the intent is still open.
+func (r *restCommit) close(t *txn) error {
+	a, err := readAccount(t, r.c.Invocation)
+	if err != nil || a.rest == 0 || a.Digest != r.c.Digest {
+		return err
+	}
+	if err := t.DropPending(a.rest); err != nil {
+		return err
+	}
+	return t.journal(JournalRow{Kind: KindRESTEnd, Invocation: r.c.Invocation})
 }

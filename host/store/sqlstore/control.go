@@ -38,7 +38,7 @@ func (s *Store) SwapRegistry(ctx context.Context, name string, observed, next wo
 			return store.RegistryHead{}, err
 		}
 		row := RegistryRow{Seq: t.place(), Head: store.RegistryHead{Name: name, Head: next, Revision: old.Head.Revision + 1}}
-		t.refer(RefRegistry, row.Seq, row.Seq, next)
+		t.refs = RefsOfRegistry(t.refs, &row)
 		return row.Head, t.AddRegistry(&row)
 	})
 }

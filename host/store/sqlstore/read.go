@@ -39,10 +39,7 @@ func view[T any](ctx context.Context, s *Store, op string, f func(Rows) (T, erro
 	if ctx.Err() != nil {
 		return zero, timeout(op, context.Cause(ctx))
 	}
-	if e, ok := err.(*world.Error); ok && e.Op == op {
-		return zero, err
-	}
-	return zero, world.Wrap(world.KindOf(err), op, err)
+	return zero, named(op, err)
 }
 
 // Head implements store.Reader.

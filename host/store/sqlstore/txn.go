@@ -38,13 +38,39 @@ func (t *txn) place() Seq {
 	return t.head.Seq
 }
 
-func (t *txn) refer(kind RefKind, seq Seq, place int64, targets ...world.Ref) {
+// refer adds what a row names to the references index, each target once.
+func refer(refs []RefRow, kind RefKind, seq Seq, place int64, targets ...world.Ref) []RefRow {
 	for i, target := range targets {
 		if target.IsNone() || contains(targets[:i], target) {
 			continue
 		}
-		t.refs = append(t.refs, RefRow{Target: target, Seq: seq, Kind: kind, Place: place})
+		refs = append(refs, RefRow{Target: target, Seq: seq, Kind: kind, Place: place})
 	}
+	return refs
+}
+
+// RefsOfObject adds what an object's payload names to refs.
+func RefsOfObject(refs []RefRow, r *ObjectRow) []RefRow {
+	return refsOfObject(refs, r.Seq, References(r.Payload))
+}
+
+func refsOfObject(refs []RefRow, seq Seq, found []world.Ref) []RefRow {
+	for _, target := range found {
+		refs = append(refs, RefRow{Target: target, Seq: seq, Kind: RefObject, Place: seq})
+	}
+	return refs
+}
+
+// RefsOfEntry adds what an entry and its world name to refs.
+func RefsOfEntry(refs []RefRow, r *EntryRow) []RefRow {
+	h := &r.Entry.Header
+	refs = refer(refs, RefEntry, r.Seq, h.EntryIndex, h.TransitionFn, h.Interpreter, h.PrevEntryHash, r.Entry.TransitionRef)
+	return refer(refs, RefWorld, r.Seq+1, h.EntryIndex, r.World.StateRoot, r.World.LogHead)
+}
+
+// RefsOfRegistry adds the head that a move names to refs.
+func RefsOfRegistry(refs []RefRow, r *RegistryRow) []RefRow {
+	return refer(refs, RefRegistry, r.Seq, r.Seq, r.Head.Head)
 }
 
 func contains(refs []world.Ref, r world.Ref) bool {
@@ -66,10 +92,7 @@ func (t *txn) putObjects(p *prepared) error {
 			return err
 		}
 		if added {
-			seq := t.place()
-			for _, target := range p.refs[i] {
-				t.refs = append(t.refs, RefRow{Target: target, Seq: seq, Kind: RefObject, Place: seq})
-			}
+			t.refs = refsOfObject(t.refs, t.place(), p.refs[i])
 		}
 	}
 	return nil
@@ -79,18 +102,16 @@ func (t *txn) putObjects(p *prepared) error {
 // that an invocation is this entry.
 func (t *txn) addEntry(e world.Entry, w world.World, id world.InvocationID, digest world.Ref) error {
 	row := EntryRow{Seq: t.place(), Entry: e, World: w}
-	worldSeq := t.place()
+	t.place() // of the world
 	if err := t.AddEntry(&row); err != nil {
 		return err
 	}
-	h := e.Header
-	t.refer(RefEntry, row.Seq, h.EntryIndex, h.TransitionFn, h.Interpreter, h.PrevEntryHash, e.TransitionRef)
-	t.refer(RefWorld, worldSeq, h.EntryIndex, w.StateRoot, w.LogHead)
-	t.head.World, t.head.LogHead, t.head.Next = w.Ref, e.EntryHash, h.EntryIndex+1
+	t.refs = RefsOfEntry(t.refs, &row)
+	t.head.World, t.head.LogHead, t.head.Next = w.Ref, e.EntryHash, e.Header.EntryIndex+1
 	if id == "" {
 		return nil
 	}
-	return t.journal(JournalRow{Kind: KindCommitted, Invocation: id, Digest: digest, Index: h.EntryIndex})
+	return t.journal(JournalRow{Kind: KindCommitted, Invocation: id, Digest: digest, Index: e.Header.EntryIndex})
 }
 
 func (t *txn) journal(row JournalRow) error {
@@ -143,6 +164,9 @@ func (a *account) apply(row *JournalRow) error {
 		a.Effects = append(a.Effects, store.EffectTrace{EffectID: row.EffectID, Request: row.Ref})
 		a.open(row)
 	case KindOutcome:
+		if _, there := a.effects[row.EffectID]; !there {
+			return Damaged("journal", row.Seq, fmt.Errorf("effect %q has an outcome, but no intent", row.EffectID))
+		}
 		for i := range a.Effects {
 			if a.Effects[i].EffectID == row.EffectID {
 				a.Effects[i].Record = row.Ref

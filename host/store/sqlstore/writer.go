@@ -15,6 +15,7 @@ const (
 	MaxQueue      = 1024     // operations that may wait; more wait to be let in, within their context
 	MaxBatchOps   = 512      // operations of one transaction
 	MaxBatchBytes = 32 << 20 // payload bytes of one transaction; one operation may exceed it alone
+	MaxOwed       = 1024     // operations of the store's own that wait for a batch that succeeds
 )
 
 // The states of an operation.
@@ -32,7 +33,7 @@ type op struct {
 	run   func(*txn) error
 	state atomic.Int32
 	err   error      // what run said, before it is durable
-	done  chan error // of capacity 1
+	done  chan error // of capacity 1; nil if it is owed
 }
 
 type writer struct {
@@ -47,6 +48,9 @@ type writer struct {
 
 	held      *op // taken from the queue, but too big for the batch before it
 	unsettled bool
+
+	owedMu sync.Mutex
+	owed   []*op // nobody waits for them; they go with the next batch
 }
 
 func newWriter(b Backend, hooks Hooks, logf func(string, ...any)) *writer {
@@ -151,7 +155,7 @@ func (w *writer) loop() {
 			continue
 		}
 		pause(w.hooks.AfterTake)
-		w.write(batch)
+		w.write(append(batch, w.takeOwed()...))
 		clear(batch)
 		// The answered callers may have more to bring; let them in before the next batch.
 		runtime.Gosched()
@@ -315,6 +319,39 @@ func (w *writer) answer(batch []*op, kind world.Kind, batchErr error) {
 		if batchErr != nil {
 			err = world.Wrap(kind, o.name, batchErr)
 		}
-		o.done <- err
+		err = named(o.name, err)
+		switch {
+		case o.done != nil:
+			o.done <- err
+		case batchErr != nil:
+			w.owe(o)
+		}
 	}
+}
+
+// named makes an error that of an operation.
+func named(op string, err error) error {
+	var e *world.Error
+	if err == nil || errors.As(err, &e) && e.Op == op {
+		return err
+	}
+	return world.Wrap(world.KindOf(err), op, err)
+}
+
+// owe has an operation that nobody waits for run with the next batch, and again until it
+// succeeds.
+func (w *writer) owe(o *op) {
+	w.owedMu.Lock()
+	defer w.owedMu.Unlock()
+	if len(w.owed) < MaxOwed {
+		w.owed = append(w.owed, o)
+	}
+}
+
+func (w *writer) takeOwed() []*op {
+	w.owedMu.Lock()
+	defer w.owedMu.Unlock()
+	taken := w.owed
+	w.owed = nil
+	return taken
 }

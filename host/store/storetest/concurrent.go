@@ -86,7 +86,7 @@ func testConcurrent(t *testing.T, o Opener) {
 		head := must(s.Head(ctx))(t)
 		var won atomic.Pointer[world.Ref]
 		together(func(i int) {
-			c := nextCommit(head, fmt.Sprint("race ", i))
+			c := NextCommit(head, fmt.Sprint("race ", i))
 			c.Invocation, c.Digest = world.InvocationID(fmt.Sprint("rest:race-", i)), ref(fmt.Sprint(i))
 			_, err := s.Commit(ctx, c)
 			var conflict *world.HeadConflictError
@@ -104,7 +104,7 @@ func testConcurrent(t *testing.T, o Opener) {
 	})
 	t.Run("one commit sent often", func(t *testing.T) {
 		s := open(t, o)
-		c := nextCommit(must(s.Head(ctx))(t), "often")
+		c := NextCommit(must(s.Head(ctx))(t), "often")
 		c.Invocation, c.Digest = "rest:often", ref("often")
 		var landed atomic.Int64
 		together(func(int) {
@@ -126,7 +126,7 @@ func testConcurrent(t *testing.T, o Opener) {
 		var lowest sync.Map
 		together(func(i int) {
 			for j := range 4 {
-				in := intent(world.InvocationID(fmt.Sprint("a2a:rich:", i)), fmt.Sprint("e", j), cost, budget)
+				in := Intent(world.InvocationID(fmt.Sprint("a2a:rich:", i)), fmt.Sprint("e", j), cost, budget)
 				in.Episode = "rich"
 				d, err := s.IntendEffect(ctx, in)
 				if err != nil {

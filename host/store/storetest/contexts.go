@@ -137,7 +137,7 @@ func testContexts(t *testing.T, o Opener) {
 			}
 			p.hook()
 		}})
-		c := nextCommit(must(s.Head(ctx))(t), "given up")
+		c := NextCommit(must(s.Head(ctx))(t), "given up")
 		c.Invocation, c.Digest = "rest:given-up", ref("given up")
 		callCtx, cancel := context.WithCancelCause(ctx)
 		got := make(chan error, 1)
@@ -163,7 +163,7 @@ func testContexts(t *testing.T, o Opener) {
 			}
 			p.hook()
 		}})
-		c := nextCommit(must(s.Head(ctx))(t), "uncertain")
+		c := NextCommit(must(s.Head(ctx))(t), "uncertain")
 		c.Invocation, c.Digest = "rest:uncertain", ref("uncertain")
 		callCtx, cancel := context.WithCancelCause(ctx)
 		got := make(chan error, 1)

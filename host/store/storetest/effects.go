@@ -12,7 +12,7 @@ func testEffects(t *testing.T, o Opener) {
 	s := open(t, o)
 	begin(t, s, 0)
 	call := Call("effectful")
-	one := intent(call.Invocation, "e1", 3, 10)
+	one := Intent(call.Invocation, "e1", 3, 10)
 	spent := func(want int64) {
 		t.Helper()
 		same(t, "spent", must(s.Spent(ctx, "ep", "Workspace.Read", "worktree"))(t), want)
@@ -32,7 +32,7 @@ func testEffects(t *testing.T, o Opener) {
 		spent(3)
 	})
 	t.Run("a budget that does not suffice", func(t *testing.T) {
-		two := intent(call.Invocation, "e2", 8, 10)
+		two := Intent(call.Invocation, "e2", 8, 10)
 		same(t, "debit", must(s.IntendEffect(ctx, two))(t), store.Debit{Before: 7, After: 7, Denied: true})
 		spent(3)
 		absent(t, s, two.Request.Hash)
@@ -45,13 +45,13 @@ func testEffects(t *testing.T, o Opener) {
 		same(t, "debit", must(s.IntendEffect(ctx, two))(t), store.Debit{Denied: true})
 	})
 	t.Run("the last of it may be spent", func(t *testing.T) {
-		same(t, "debit", must(s.IntendEffect(ctx, intent(call.Invocation, "e2", 7, 10)))(t), store.Debit{Before: 7, After: 0})
-		same(t, "debit", must(s.IntendEffect(ctx, intent(call.Invocation, "e3", 0, 10)))(t), store.Debit{})
+		same(t, "debit", must(s.IntendEffect(ctx, Intent(call.Invocation, "e2", 7, 10)))(t), store.Debit{Before: 7, After: 0})
+		same(t, "debit", must(s.IntendEffect(ctx, Intent(call.Invocation, "e3", 0, 10)))(t), store.Debit{})
 		spent(10)
 	})
 	t.Run("sums are kept by episode, effect and scope", func(t *testing.T) {
 		for i, need := range []world.Need{{Effect: "Workspace.Read", Scope: "other", Cost: 1}, {Effect: "Workspace.Write", Scope: "worktree", Cost: 2}} {
-			in := intent(call.Invocation, fmt.Sprint("s", i), 0, 100)
+			in := Intent(call.Invocation, fmt.Sprint("s", i), 0, 100)
 			in.Need = need
 			same(t, "debit", must(s.IntendEffect(ctx, in))(t), store.Debit{Before: 100, After: 100 - need.Cost})
 			same(t, "spent", must(s.Spent(ctx, "ep", need.Effect, need.Scope))(t), need.Cost)
@@ -61,13 +61,13 @@ func testEffects(t *testing.T, o Opener) {
 	})
 	t.Run("costs and budgets beyond the range", func(t *testing.T) {
 		for _, c := range [][2]int64{{-1, 10}, {1 << 53, 1 << 53}, {1, -1}} {
-			_, err := s.IntendEffect(ctx, intent("a2a:ep:range", "e1", c[0], c[1]))
+			_, err := s.IntendEffect(ctx, Intent("a2a:ep:range", "e1", c[0], c[1]))
 			wantKind(t, err, world.KindBadRequest)
 		}
 		spent(10)
 	})
 	t.Run("a request whose hash is wrong", func(t *testing.T) {
-		bad := intent("a2a:ep:wrong", "e1", 0, 100)
+		bad := Intent("a2a:ep:wrong", "e1", 0, 100)
 		bad.Request.Hash = ref("other")
 		_, err := s.IntendEffect(ctx, bad)
 		wantKind(t, err, world.KindInternal)
@@ -85,7 +85,7 @@ func testEffects(t *testing.T, o Opener) {
 	})
 	t.Run("only once, and only an intent", func(t *testing.T) {
 		wantKind(t, s.RecordOutcome(ctx, outcome(one)), world.KindBadRequest)
-		never := outcome(intent(call.Invocation, "never", 1, 1))
+		never := outcome(Intent(call.Invocation, "never", 1, 1))
 		wantKind(t, s.RecordOutcome(ctx, never), world.KindBadRequest)
 		absent(t, s, never.Record)
 		other := outcome(one)
@@ -105,7 +105,7 @@ func testEffects(t *testing.T, o Opener) {
 		s.reopen(t)
 		same(t, "invocation", must(s.Invocation(ctx, call.Invocation))(t), inv)
 		same(t, "spent", must(s.Spent(ctx, "ep", "Workspace.Read", "worktree"))(t), int64(10))
-		in := intent("a2a:ep:late", "e1", 1, 11)
+		in := Intent("a2a:ep:late", "e1", 1, 11)
 		same(t, "debit", must(s.IntendEffect(ctx, in))(t), store.Debit{Before: 1})
 	})
 }
@@ -126,7 +126,7 @@ func testUnresolved(t *testing.T, o Opener) {
 	var intents []store.EffectIntent
 	for _, id := range []world.InvocationID{"a2a:ep:b", "a2a:ep:a", "a2a:ep:c"} {
 		for _, e := range []string{"e1", "e2"} {
-			in := intent(id, e, 0, 0)
+			in := Intent(id, e, 0, 0)
 			must(s.IntendEffect(ctx, in))(t)
 			intents = append(intents, in)
 		}

@@ -20,10 +20,10 @@ var (
 func ref(s string) world.Ref { return hashref.SumString(s) }
 
 // Genesis is a first commit.
-func Genesis() store.Commit { return nextCommit(store.Head{}, "genesis") }
+func Genesis() store.Commit { return NextCommit(store.Head{}, "genesis") }
 
-// nextCommit is a REST commit that keeps every law on a head. name makes its hashes.
-func nextCommit(head store.Head, name string) store.Commit {
+// NextCommit is a REST commit that keeps every law on a head. name makes its hashes.
+func NextCommit(head store.Head, name string) store.Commit {
 	state := world.NewObject("test/state", "rest", []byte("state "+name))
 	entry := world.Entry{
 		Header: world.EntryHeader{EntryIndex: head.Next, SemanticsEpoch: 1, TransitionFn: fn, Interpreter: eng,
@@ -66,7 +66,8 @@ func begin(t testing.TB, s store.Store, calls int) store.Head {
 	return must(s.Head(ctx))(t)
 }
 
-func intent(id world.InvocationID, effect string, cost, budget int64) store.EffectIntent {
+// Intent is one effect about to be done, of the episode "ep".
+func Intent(id world.InvocationID, effect string, cost, budget int64) store.EffectIntent {
 	req := world.NewObject(world.SemRequest, "coordinator:a2a", fmt.Appendf(nil, `{"id":%q,"invocationId":%q}`, effect, id))
 	return store.EffectIntent{
 		Invocation: id, Digest: ref("digest of " + string(id)), EffectID: effect, Episode: "ep",

@@ -24,7 +24,7 @@ func damaged(t *testing.T, o Opener) (store.Store, store.Append) {
 	begin(t, s, 3)
 	ok(t, s.PutSession(ctx, session("damaged", "ep")))
 	must(s.SwapRegistry(ctx, "damaged", hashref.None, ref("head"), nil))(t)
-	must(s.IntendEffect(ctx, intent("a2a:ep:effect", "e1", 1, 1000)))(t)
+	must(s.IntendEffect(ctx, Intent("a2a:ep:effect", "e1", 1, 1000)))(t)
 	a := Call("damaged")
 	must(s.Append(ctx, a))(t)
 	return s, a
@@ -77,7 +77,7 @@ func testIntegrity(t *testing.T, fresh func(*testing.T) Opener) {
 			return err
 		}},
 		{DamageSpend, world.KindIntegrity, "spend row", func(s store.Store, a store.Append) error {
-			if _, err := s.IntendEffect(ctx, intent("a2a:ep:more", "e1", 1, 1000)); world.KindOf(err) != world.KindIntegrity {
+			if _, err := s.IntendEffect(ctx, Intent("a2a:ep:more", "e1", 1, 1000)); world.KindOf(err) != world.KindIntegrity {
 				t.Errorf("IntendEffect: %v", err)
 			}
 			_, err := s.Spent(ctx, "ep", "Workspace.Read", "worktree")

@@ -149,7 +149,7 @@ func testChainLaws(t *testing.T, o Opener) {
 				continue
 			}
 			t.Run(at+": "+c.name, func(t *testing.T) {
-				commit := nextCommit(head, "broken "+at+c.name)
+				commit := NextCommit(head, "broken "+at+c.name)
 				c.breakIt(&commit, head)
 				for _, id := range []world.InvocationID{"", "rest:broken"} {
 					commit.Invocation = id
@@ -167,7 +167,7 @@ func testChainLaws(t *testing.T, o Opener) {
 	}
 	head := must(s.Head(ctx))(t)
 	t.Run("an observed head comes before the chain", func(t *testing.T) {
-		c := nextCommit(head, "stale")
+		c := NextCommit(head, "stale")
 		c.ObservedHead = ref("stale")
 		c.Entry.Header.EntryIndex = 99
 		_, err := s.Commit(ctx, c)
@@ -177,7 +177,7 @@ func testChainLaws(t *testing.T, o Opener) {
 		wantConflict(t, err, hashref.None, head.World)
 	})
 	t.Run("the chain comes before object hashes", func(t *testing.T) {
-		c := nextCommit(head, "order")
+		c := NextCommit(head, "order")
 		c.Objects[0].Hash = ref("other")
 		c.NextWorld.Revision = 77
 		_, err := s.Commit(ctx, c)
@@ -188,7 +188,7 @@ func testChainLaws(t *testing.T, o Opener) {
 		same(t, "head", must(s.Head(ctx))(t), head)
 	})
 	t.Run("what was refused may be sent again once it is right", func(t *testing.T) {
-		c := nextCommit(head, "order")
+		c := NextCommit(head, "order")
 		got := must(s.Commit(ctx, c))(t)
 		same(t, "committed", got, store.Committed{Entry: c.Entry, World: c.NextWorld})
 		same(t, "entry", must(s.Entry(ctx, head.Next))(t), c.Entry)

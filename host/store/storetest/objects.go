@@ -155,7 +155,7 @@ func testBounds(t *testing.T, o Opener) {
 			return err
 		},
 		"Commit": func(objs []world.Object) error {
-			c := nextCommit(head, "bounds")
+			c := NextCommit(head, "bounds")
 			c.Objects = append(c.Objects, objs...)
 			_, err := s.Commit(ctx, c)
 			return err
@@ -188,17 +188,17 @@ func testBounds(t *testing.T, o Opener) {
 		a.Invocation = world.InvocationID(long)
 		_, err = s.Append(ctx, a)
 		wantKind(t, err, world.KindTooLarge)
-		c := nextCommit(head, "texts")
+		c := NextCommit(head, "texts")
 		c.Invocation = world.InvocationID(long)
 		_, err = s.Commit(ctx, c)
 		wantKind(t, err, world.KindTooLarge)
-		c = nextCommit(head, "texts")
+		c = NextCommit(head, "texts")
 		c.Entry.Header.WrittenBy = long
 		_, err = s.Commit(ctx, c)
 		wantKind(t, err, world.KindTooLarge)
 		_, err = s.SwapRegistry(ctx, long, hashref.None, small.Hash, nil)
 		wantKind(t, err, world.KindTooLarge)
-		_, err = s.IntendEffect(ctx, intent(world.InvocationID(long), "e1", 1, 1))
+		_, err = s.IntendEffect(ctx, Intent(world.InvocationID(long), "e1", 1, 1))
 		wantKind(t, err, world.KindTooLarge)
 		absent(t, s, a.TransitionRef, small.Hash)
 	})

@@ -39,18 +39,18 @@ func testREST(t *testing.T, o Opener) {
 	receipt := store.Invocation{ID: first.Invocation, State: store.StateCommitted, Digest: first.Digest, World: first.NextWorld.Ref}
 	t.Run("the receipt", func(t *testing.T) { same(t, "receipt", must(s.Invocation(ctx, first.Invocation))(t), receipt) })
 	head := must(s.Head(ctx))(t)
-	must(s.Commit(ctx, nextCommit(head, "moves on")))(t)
+	must(s.Commit(ctx, NextCommit(head, "moves on")))(t)
 	head = must(s.Head(ctx))(t)
 	t.Run("replay, also after the head moved", func(t *testing.T) {
 		want := store.Committed{Entry: first.Entry, World: first.NextWorld, Replayed: true}
 		same(t, "committed", must(s.Commit(ctx, first))(t), want)
-		odd := nextCommit(head, "odd") // what the id stands for is the digest's business
+		odd := NextCommit(head, "odd") // what the id stands for is the digest's business
 		odd.Invocation, odd.Digest, odd.ObservedHead = first.Invocation, first.Digest, ref("stale")
 		same(t, "committed", must(s.Commit(ctx, odd))(t), want)
 		same(t, "head", must(s.Head(ctx))(t), head)
 	})
 	t.Run("another commit under the id", func(t *testing.T) {
-		c := nextCommit(head, "other")
+		c := NextCommit(head, "other")
 		c.Invocation, c.Digest = first.Invocation, ref("other commit")
 		_, err := s.Commit(ctx, c)
 		wantKind(t, err, world.KindBadRequest)
@@ -61,7 +61,7 @@ func testREST(t *testing.T, o Opener) {
 		same(t, "receipt", must(s.Invocation(ctx, first.Invocation))(t), receipt)
 	})
 	t.Run("a commit that did not land frees its id", func(t *testing.T) {
-		c := nextCommit(head, "retried")
+		c := NextCommit(head, "retried")
 		c.Invocation, c.Digest, c.ObservedHead = "rest:retried", ref("retried"), ref("stale")
 		_, err := s.Commit(ctx, c)
 		wantConflict(t, err, ref("stale"), head.World)
@@ -70,7 +70,7 @@ func testREST(t *testing.T, o Opener) {
 		_, err = s.Commit(ctx, c)
 		wantKind(t, err, world.KindInternal)
 		same(t, "receipt", must(s.Invocation(ctx, c.Invocation))(t), store.Invocation{ID: c.Invocation})
-		c = nextCommit(head, "retried")
+		c = NextCommit(head, "retried")
 		c.Invocation, c.Digest = "rest:retried", ref("for good")
 		must(s.Commit(ctx, c))(t)
 		same(t, "receipt", must(s.Invocation(ctx, c.Invocation))(t), store.Invocation{
