@@ -49,11 +49,14 @@ type Ops interface {
 
 // Status is what answers an operator.
 type Status struct {
-	StoreID string    `json:"store_id"`
-	PID     int       `json:"pid"`
-	URL     string    `json:"url"`  // of the daemon; "" when the store is opened directly
-	Head    world.Ref `json:"head"` // none before genesis
-	Entries int64     `json:"entries"`
+	StoreID string `json:"store_id"`
+	PID     int    `json:"pid"`
+	URL     string `json:"url"` // of the daemon; "" when the store is opened directly
+	// WorkspaceRoot is the folder of the episodes' worktrees, without symlinks; "" if none is
+	// served.
+	WorkspaceRoot string    `json:"workspace_root"`
+	Head          world.Ref `json:"head"` // none before genesis
+	Entries       int64     `json:"entries"`
 }
 
 // MintRequest asks for a session.

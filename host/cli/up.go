@@ -159,6 +159,10 @@ func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) (joined bool, 
 	if err != nil || st.URL == "" {
 		return false, fatal(err)
 	}
+	if st.WorkspaceRoot != plan.workspace() {
+		return false, fatal(failf("the daemon at %s (process %d) serves this store with the workspace root %q, not %q: its tools would not find the worktree",
+			st.URL, st.PID, st.WorkspaceRoot, plan.workspace()).hinted("stop it, and run up again"))
+	}
 	info, err := a.prepare(ctx, ops, plan)
 	if err != nil {
 		return false, err
@@ -184,6 +188,8 @@ type upInfo struct {
 	SessionFile  string        `json:"session_file"`
 	CredentialID world.Ref     `json:"credential_id"`
 	Expires      time.Time     `json:"expires"`
+
+	program string // as the person who runs up can start it
 }
 
 func (i *upInfo) connect(url string) {
@@ -213,7 +219,7 @@ func (a *app) prepare(ctx context.Context, ops admin.Ops, plan upPlan) (*upInfo,
 		return nil, err
 	}
 	return &upInfo{Store: plan.db(), Episode: plan.episode, Worktree: tree, SessionFile: plan.sessionFile(),
-		CredentialID: s.ID, Expires: s.Expires}, nil
+		CredentialID: s.ID, Expires: s.Expires, program: a.env.program()}, nil
 }
 
 func (a *app) publishPacks(ctx context.Context, ops admin.Ops) error {

@@ -50,8 +50,8 @@ func (i *upInfo) guide() string {
 		}
 	}
 	section("Try it:",
-		"ailang-worldd tools list --addr "+i.URL+" --session "+file,
-		"ailang-worldd call workspace-list --addr "+i.URL+" --session "+file)
+		i.program+" tools list --addr "+i.URL+" --session "+file,
+		i.program+" call workspace-list --addr "+i.URL+" --session "+file)
 	section("For clients that take the session from the environment:",
 		`export WORLD_TOKEN="`+token+`"`)
 	section("Claude Code (keeps the session in its own configuration):",

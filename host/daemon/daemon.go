@@ -46,12 +46,10 @@ type Config struct {
 
 // Daemon is one running world.
 type Daemon struct {
-	core    *Core
-	cfg     Config
-	public  *url.URL
-	coord   *coordinator.Coordinator
-	base    string // what the card names, once the listener is bound
-	handler http.Handler
+	core   *Core
+	cfg    Config
+	public *url.URL
+	coord  *coordinator.Coordinator
 }
 
 // New checks the configuration, tells what the last run left open, and assembles the
@@ -217,5 +215,10 @@ func (d *Daemon) serveAdmin(base string) (*admin.Server, error) {
 	}
 	ops := d.core.Ops(base)
 	ops.Shut = nil // closing a connection must not close the store
+	if d.cfg.WorkspaceRoot != "" {
+		if ops.Info.WorkspaceRoot, err = realPath(d.cfg.WorkspaceRoot); err != nil {
+			return nil, err
+		}
+	}
 	return admin.Serve(l, ops, d.core.Config.Logf), nil
 }
