@@ -3,7 +3,7 @@ package starlark
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/world"
@@ -62,6 +62,7 @@ func (e *Engine) Extension() string { return ".star" }
 // Check loads the source. The message of its KindConvention is for the source's author:
 // what is wrong, with file, line and column. It takes at most capsule.PhaseTimeout; a
 // source that cannot be loaded within that, or within a worker's memory, does not load.
+// KindExecution is the engine's own trouble: no worker could be started.
 func (e *Engine) Check(ctx context.Context, src capsule.Source) error {
 	const op = "starlark.Check"
 	if err := ctxError(ctx, op, src.Ref); err != nil {
@@ -71,10 +72,12 @@ func (e *Engine) Check(ctx context.Context, src capsule.Source) error {
 	defer cancel()
 	res := e.do(bounded, request{op: opCheck, src: src})
 	switch {
+	case res.died:
+		cause := res.cause
+		res = unloadable(sourceName + ": loading it takes more memory than a run may have")
+		res.cause = cause
 	case res.status == statusStopped && ctx.Err() == nil && bounded.Err() != nil:
-		res = unloadable(sourceName + ": loading it takes longer than " + capsule.PhaseTimeout.Round(time.Second).String())
-	case res.status == statusExecution:
-		res = unloadable(sourceName + ": loading it fails: " + res.cause)
+		res = unloadable(fmt.Sprintf("%s: loading it takes longer than %v", sourceName, capsule.PhaseTimeout))
 	case res.status == statusStopped:
 		return stopped(ctx, op, src.Ref)
 	}

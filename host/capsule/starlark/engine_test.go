@@ -11,26 +11,6 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// workerVerb makes the test binary a worker, as the daemon's hidden verb does.
-const workerVerb = "starlark-worker"
-
-// TestMain lets the test binary play the processes that tests need.
-func TestMain(m *testing.M) {
-	verbs := map[string]func() error{
-		workerVerb: func() error { return WorkerMain(os.Stdin, os.Stdout) },
-		parentVerb: parentMain,
-		spinVerb:   spinMain,
-	}
-	if len(os.Args) > 1 && verbs[os.Args[1]] != nil {
-		if err := verbs[os.Args[1]](); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
 func trustAll(world.Ref) bool { return true }
 
 func newEngine(t testing.TB, trusted func(world.Ref) bool) *Engine {

@@ -63,7 +63,9 @@ type result struct {
 	msg    string // of a source that does not load: for its author
 	cause  string // of other failures: for stderr
 	out    []byte
-	steps  uint64 // of a run; does not cross
+	// What follows does not cross.
+	steps uint64 // of a run
+	died  bool   // the operation killed its worker
 }
 
 func newMachine() (*machine, error) {
@@ -310,6 +312,7 @@ func backtrace(err error) string {
 // client why a source does not load.
 func (r result) asError(op string, ref world.Ref, tell bool) error {
 	e := &world.Error{Op: op, Subject: ref.String()}
+	cause := r.cause
 	switch r.status {
 	case statusOK:
 		return nil
@@ -318,14 +321,15 @@ func (r result) asError(op string, ref world.Ref, tell bool) error {
 		if tell {
 			e.Msg = r.msg
 		} else {
-			e.Err = errors.New(r.msg)
+			cause = r.msg
 		}
-		return e
 	case statusBadOutput:
 		e.Kind = world.KindBadOutput
 	default:
 		e.Kind = world.KindExecution
 	}
-	e.Err = errors.New(r.cause)
+	if cause != "" {
+		e.Err = errors.New(cause)
+	}
 	return e
 }

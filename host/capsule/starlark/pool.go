@@ -91,7 +91,9 @@ func (p *pool) doFresh(ctx context.Context, frame []byte) result {
 	if ctx.Err() != nil {
 		return result{status: statusStopped}
 	}
-	return failed("%s (%v)", cause, err)
+	res = failed("%s (%v)", cause, err)
+	res.died = true
+	return res
 }
 
 func (p *pool) takeIdle() *worker {

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitProcess puts this process under its rlimits. RLIMIT_DATA counts writable private
-// memory, which is what a Go program can fill; its address space is much larger from the
-// start, so RLIMIT_AS could not tell. Files are refused altogether.
+// limitProcess puts this process under its rlimits. RLIMIT_AS is what bounds a Go heap: it
+// grows by reserving address space and then mapping over the reservation, which
+// RLIMIT_DATA lets pass. The runtime reserves much more than it uses from the start, so the
+// limit stands over what is reserved now.
 func limitProcess(memory uint64, exit func(int)) error {
-	base, err := dataSize()
+	base, err := addressSpace()
 	if err != nil {
 		return err
 	}
@@ -24,7 +25,7 @@ func limitProcess(memory uint64, exit func(int)) error {
 		what int
 		max  uint64
 	}{
-		{unix.RLIMIT_DATA, base + memory},
+		{unix.RLIMIT_AS, base + memory},
 		{unix.RLIMIT_CORE, 0},
 		{unix.RLIMIT_FSIZE, 0},
 	} {
@@ -42,17 +43,14 @@ func limitProcess(memory uint64, exit func(int)) error {
 	return nil
 }
 
-// dataSize is the size of this process's data, in bytes: the sixth field of statm, in pages.
-func dataSize() (uint64, error) {
+// addressSpace is the size of this process's, in bytes: the first field of statm, in pages.
+func addressSpace() (uint64, error) {
 	raw, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		return 0, err
 	}
-	fields := bytes.Fields(raw)
-	if len(fields) < 6 {
-		return 0, fmt.Errorf("statm has %d fields", len(fields))
-	}
-	pages, err := strconv.ParseUint(string(fields[5]), 10, 64)
+	size, _, _ := bytes.Cut(raw, []byte(" "))
+	pages, err := strconv.ParseUint(string(size), 10, 64)
 	return pages * uint64(os.Getpagesize()), err
 }
 

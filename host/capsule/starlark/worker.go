@@ -14,7 +14,8 @@ import (
 
 // Bounds of a worker process. They only kill: none of them is ever part of a result.
 const (
-	// WorkerMemory is how many bytes of data a worker may have over what it starts with.
+	// WorkerMemory is how many bytes of address space a worker may take over what it starts
+	// with.
 	WorkerMemory = 512 << 20
 	// WorkerStack is how large, in bytes, the stack of one goroutine may grow in it; a deep
 	// nesting meets this bound first.
@@ -37,7 +38,7 @@ const (
 func WorkerMain(stdin io.Reader, stdout io.Writer) error {
 	debug.SetMaxStack(WorkerStack)
 	debug.SetMemoryLimit(WorkerMemory * 3 / 4) // the collector works harder before the kernel refuses
-	if err := limitProcess(WorkerMemory, os.Exit); err != nil {
+	if err := limitProcess(WorkerMemory*shadow, os.Exit); err != nil {
 		return fmt.Errorf("starlark worker: %w", err)
 	}
 	if pipe, ok := stdin.(*os.File); ok {
