@@ -100,10 +100,11 @@ func appendTask(dst []byte, task string, res coordinator.Result) []byte {
 
 // refuse answers an error, and tells the operator what the caller is not told.
 func (h *Handler) refuse(id surface.ID, what string, err error) surface.Reply {
-	if surface.HasCause(err) {
+	e := rpcError(err)
+	if surface.HasCause(err) || e.Message == msgUnavailable {
 		h.door.Log(what, err)
 	}
-	reply := surface.RPCError(http.StatusOK, id, rpcError(err))
+	reply := surface.RPCError(http.StatusOK, id, e)
 	reply.Close = timedOut(err)
 	return reply
 }
