@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -75,5 +76,44 @@ func benchCall(i int64) store.Append {
 	return store.Append{
 		Invocation: id, Digest: in.Hash, Objects: []world.Object{in, out, rec}, TransitionFn: fn, Interpreter: engine,
 		SemanticsEpoch: 1, WrittenBy: writer, TransitionRef: rec.Hash, StateRoot: out.Hash,
+	}
+}
+
+// BenchmarkRead is the reads that every call does.
+func BenchmarkRead(b *testing.B) {
+	ctx := context.Background()
+	s, err := Open(ctx, Options{Path: filepath.Join(b.TempDir(), "world.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	ses := world.Session{ID: hashref.SumString("session"), Episode: "bench", Grants: []world.Grant{{Effect: "Workspace.Read", Scope: "worktree", Budget: 10}}}
+	call := benchCall(1)
+	_, err = s.Commit(ctx, benchGenesis())
+	err = errors.Join(err, s.PutSession(ctx, ses), s.PutObjects(ctx, call.Objects))
+	if _, serr := s.SwapRegistry(ctx, "registry", hashref.None, ses.ID, nil); errors.Join(err, serr) != nil {
+		b.Fatal(err, serr)
+	}
+	for _, c := range []struct {
+		name string
+		read func() error
+	}{
+		{"head", func() error { _, err := s.Head(ctx); return err }},
+		{"session", func() error { _, err := s.Session(ctx, ses.ID); return err }},
+		{"registry", func() error { _, err := s.RegistryHead(ctx, "registry"); return err }},
+		{"object", func() error { _, err := s.Object(ctx, call.StateRoot); return err }},
+		{"invocation", func() error { _, err := s.Invocation(ctx, "a2a:ep:none"); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := c.read(); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
 	}
 }
