@@ -132,11 +132,11 @@ func (c *conn) RegistryBySeq(seq sqlstore.Seq) (r sqlstore.RegistryRow, ok bool,
 	return r, ok, err
 }
 
-const journalCols = "j.seq, j.kind, j.invocation, j.digest, j.effect_id, j.episode, j.effect, j.scope, j.cost, j.ref, j.entry_index, j.sum"
+const journalCols = "j.seq, j.kind, j.invocation, j.digest, j.credential, j.effect_id, j.episode, j.effect, j.scope, j.cost, j.ref, j.entry_index, j.sum"
 
 func scanJournal(k *cols, r *sqlstore.JournalRow) error {
 	r.Seq, r.Kind, r.Invocation = k.int(), sqlstore.JournalKind(k.int()), world.InvocationID(k.text())
-	r.Digest, r.EffectID, r.Episode = k.ref(), k.text(), k.text()
+	r.Digest, r.Credential, r.EffectID, r.Episode = k.ref(), k.ref(), k.text(), k.text()
 	r.Need = world.Need{Effect: k.text(), Scope: k.text(), Cost: k.int()}
 	r.Ref, r.Index = k.ref(), k.int()
 	return k.prove("journal", r.Seq, k.int(), r.Sum())

@@ -55,6 +55,7 @@ CREATE TABLE journal ( -- append-only: what was about to be done, and what becam
   kind        INTEGER NOT NULL,    -- 1 effect intent, 2 effect outcome, 3 committed, 4 REST intent, 5 REST intent ended
   invocation  TEXT    NOT NULL,    -- id of the call
   digest      BLOB,                -- 1, 3, 4: what the id is used for
+  credential  BLOB,                -- 1, 3, 4: id of the session that used it
   effect_id   TEXT    NOT NULL,    -- 1, 2: id of the effect within the call
   episode     TEXT    NOT NULL,    -- 1: whose budget
   effect      TEXT    NOT NULL,    -- 1: name of the effect

@@ -48,9 +48,9 @@ func (t *tx) AddEntry(r *sqlstore.EntryRow) error {
 }
 
 func (t *tx) AddJournal(r *sqlstore.JournalRow) error {
-	return t.do("INSERT INTO journal (seq, kind, invocation, digest, effect_id, episode, effect, scope, cost, ref, entry_index, sum)"+
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
-		p.int(r.Seq, int64(r.Kind)).text(string(r.Invocation)).ref(r.Digest)
+	return t.do("INSERT INTO journal (seq, kind, invocation, digest, credential, effect_id, episode, effect, scope, cost, ref, entry_index, sum)"+
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
+		p.int(r.Seq, int64(r.Kind)).text(string(r.Invocation)).ref(r.Digest, r.Credential)
 		p.text(r.EffectID, r.Episode, r.Need.Effect, r.Need.Scope).int(r.Need.Cost).ref(r.Ref).int(r.Index, r.Sum())
 	})
 }

@@ -34,7 +34,7 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, er
 			return store.Committed{}, err
 		}
 		c := t.next(&a)
-		return c, t.addEntry(c.Entry, c.World, a.Invocation, a.Digest)
+		return c, t.addEntry(c.Entry, c.World, JournalRow{Invocation: a.Invocation, Digest: a.Digest, Credential: a.Credential})
 	})
 }
 
@@ -109,6 +109,11 @@ type restCommit struct {
 	p  *prepared
 }
 
+// by is what the journal says of the commit in each of its rows.
+func (r *restCommit) by() JournalRow {
+	return JournalRow{Invocation: r.c.Invocation, Digest: r.c.Digest, Credential: r.c.Credential}
+}
+
 // intend writes the intent, unless the commit was done before or cannot be done. An open
 // intent of the same commit is taken over: it is in flight, or its end was lost in a crash.
 func (r *restCommit) intend(t *txn) (store.Committed, error) {
@@ -116,7 +121,8 @@ func (r *restCommit) intend(t *txn) (store.Committed, error) {
 	if err != nil || done.Replayed || a.rest != 0 {
 		return done, err
 	}
-	row := JournalRow{Kind: KindRESTOpen, Invocation: r.c.Invocation, Digest: r.c.Digest}
+	row := r.by()
+	row.Kind = KindRESTOpen
 	if err := t.journal(row); err != nil {
 		return done, err
 	}
@@ -138,7 +144,7 @@ func (r *restCommit) land(t *txn) (store.Committed, error) {
 		}
 	}
 	done = store.Committed{Entry: r.c.Entry, World: r.c.NextWorld}
-	return done, t.addEntry(r.c.Entry, r.c.NextWorld, r.c.Invocation, r.c.Digest)
+	return done, t.addEntry(r.c.Entry, r.c.NextWorld, r.by())
 }
 
 // check is the laws of a commit, in their order.

@@ -33,7 +33,7 @@ func (s *Store) IntendEffect(ctx context.Context, i store.EffectIntent) (store.D
 		if err := t.putObjects(p); err != nil {
 			return d, err
 		}
-		row := JournalRow{Kind: KindIntent, Invocation: i.Invocation, Digest: i.Digest, EffectID: i.EffectID,
+		row := JournalRow{Kind: KindIntent, Invocation: i.Invocation, Digest: i.Digest, Credential: i.Credential, EffectID: i.EffectID,
 			Episode: i.Episode, Need: i.Need, Ref: i.Request.Hash}
 		if err := t.journal(row); err != nil {
 			return d, err

@@ -54,6 +54,7 @@ type JournalRow struct {
 	Kind       JournalKind
 	Invocation world.InvocationID
 	Digest     world.Ref // intents and committed: what the id is used for
+	Credential world.Ref // intents and committed: whose session
 	EffectID   string    // effect intent and outcome
 	Episode    string    // effect intent
 	Need       world.Need

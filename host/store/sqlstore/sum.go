@@ -85,7 +85,7 @@ func (r EntryRow) Sum() int64 {
 
 // Sum is the row's checksum.
 func (r JournalRow) Sum() int64 {
-	return sumOf("journal").int(r.Seq).int(int64(r.Kind)).text(string(r.Invocation)).ref(r.Digest).text(r.EffectID).
+	return sumOf("journal").int(r.Seq).int(int64(r.Kind)).text(string(r.Invocation)).ref(r.Digest).ref(r.Credential).text(r.EffectID).
 		text(r.Episode).text(r.Need.Effect).text(r.Need.Scope).int(r.Need.Cost).ref(r.Ref).int(r.Index).sum()
 }
 

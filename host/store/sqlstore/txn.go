@@ -99,8 +99,8 @@ func (t *txn) putObjects(p *prepared) error {
 }
 
 // addEntry appends an entry with its world, moves the head, and writes in the journal
-// that an invocation is this entry.
-func (t *txn) addEntry(e world.Entry, w world.World, id world.InvocationID, digest world.Ref) error {
+// that the invocation that by names, if any, is this entry.
+func (t *txn) addEntry(e world.Entry, w world.World, by JournalRow) error {
 	row := EntryRow{Seq: t.place(), Entry: e, World: w}
 	t.place() // of the world
 	if err := t.AddEntry(&row); err != nil {
@@ -108,10 +108,11 @@ func (t *txn) addEntry(e world.Entry, w world.World, id world.InvocationID, dige
 	}
 	t.refs = RefsOfEntry(t.refs, &row)
 	t.head.World, t.head.LogHead, t.head.Next = w.Ref, e.EntryHash, e.Header.EntryIndex+1
-	if id == "" {
+	if by.Invocation == "" {
 		return nil
 	}
-	return t.journal(JournalRow{Kind: KindCommitted, Invocation: id, Digest: digest, Index: e.Header.EntryIndex})
+	by.Kind, by.Index = KindCommitted, e.Header.EntryIndex
+	return t.journal(by)
 }
 
 func (t *txn) journal(row JournalRow) error {
@@ -174,13 +175,14 @@ func (a *account) apply(row *JournalRow) error {
 		}
 		a.effects[row.EffectID] = 0
 	case KindCommitted:
-		a.State, a.EntryIndex, a.Digest, a.rest = store.StateCommitted, row.Index, row.Digest, 0
+		a.open(row)
+		a.State, a.EntryIndex, a.rest = store.StateCommitted, row.Index, 0
 	case KindRESTOpen:
 		a.rest = row.Seq
 		a.open(row)
 	case KindRESTEnd:
 		if a.State == store.StateOpen {
-			a.State, a.Digest = store.StateUnknown, world.Ref{}
+			a.Invocation = store.Invocation{ID: a.ID}
 		}
 		a.rest = 0
 	default:
@@ -189,8 +191,9 @@ func (a *account) apply(row *JournalRow) error {
 	return nil
 }
 
+// open notes what an id is used for, and by whom, when it is used first.
 func (a *account) open(row *JournalRow) {
 	if a.State == store.StateUnknown {
-		a.State, a.Digest = store.StateOpen, row.Digest
+		a.State, a.Digest, a.Credential = store.StateOpen, row.Digest, row.Credential
 	}
 }

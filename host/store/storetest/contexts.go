@@ -138,13 +138,13 @@ func testContexts(t *testing.T, o Opener) {
 			p.hook()
 		}})
 		c := NextCommit(must(s.Head(ctx))(t), "given up")
-		c.Invocation, c.Digest = "rest:given-up", ref("given up")
+		c.Invocation, c.Digest, c.Credential = "rest:given-up", ref("given up"), ref("session")
 		callCtx, cancel := context.WithCancelCause(ctx)
 		got := make(chan error, 1)
 		go func() { _, err := s.Commit(callCtx, c); got <- err }()
 		<-p.reached
 		inv := must(s.Invocation(ctx, c.Invocation))(t)
-		same(t, "while it is tried", inv, store.Invocation{ID: c.Invocation, State: store.StateOpen, Digest: c.Digest})
+		same(t, "while it is tried", inv, store.Invocation{ID: c.Invocation, State: store.StateOpen, Digest: c.Digest, Credential: c.Credential})
 		same(t, "unresolved", must(s.Unresolved(ctx, 10))(t), []store.Invocation{inv})
 		cancel(errGone)
 		<-withdrawn

@@ -23,7 +23,7 @@ func testEffects(t *testing.T, o Opener) {
 		spent(3)
 		same(t, "request", must(s.ObjectMeta(ctx, one.Request.Hash))(t), one.Request.ObjectMeta)
 		same(t, "invocation", must(s.Invocation(ctx, one.Invocation))(t), store.Invocation{
-			ID: one.Invocation, State: store.StateOpen, Digest: one.Digest,
+			ID: one.Invocation, State: store.StateOpen, Digest: one.Digest, Credential: one.Credential,
 			Effects: []store.EffectTrace{{EffectID: "e1", Request: one.Request.Hash}}})
 	})
 	t.Run("an effect id is used once", func(t *testing.T) {
@@ -96,6 +96,7 @@ func testEffects(t *testing.T, o Opener) {
 		call.Digest = one.Digest
 		c := must(s.Append(ctx, call))(t)
 		inv := must(s.Invocation(ctx, call.Invocation))(t)
+		same(t, "who used it first", inv.Credential, one.Credential)
 		if inv.State != store.StateCommitted || inv.EntryIndex != c.Entry.Header.EntryIndex || inv.World != c.World.Ref || len(inv.Effects) != 5 {
 			t.Fatalf("%+v", inv)
 		}

@@ -51,7 +51,7 @@ func Call(name string) store.Append {
 	rec := world.NewObject(world.SemRecordV1, writer,
 		fmt.Appendf(nil, `{"input":%q,"invocationId":%q,"output":%q}`, in.Hash, id, out.Hash))
 	return store.Append{
-		Invocation: id, Digest: ref("digest " + name), Objects: []world.Object{in, out, rec}, TransitionFn: fn, Interpreter: eng,
+		Invocation: id, Digest: ref("digest " + name), Credential: ref("credential " + name), Objects: []world.Object{in, out, rec}, TransitionFn: fn, Interpreter: eng,
 		SemanticsEpoch: 1, WrittenBy: writer, TransitionRef: rec.Hash, StateRoot: out.Hash,
 	}
 }
@@ -70,7 +70,7 @@ func begin(t testing.TB, s store.Store, calls int) store.Head {
 func Intent(id world.InvocationID, effect string, cost, budget int64) store.EffectIntent {
 	req := world.NewObject(world.SemRequest, "coordinator:a2a", fmt.Appendf(nil, `{"id":%q,"invocationId":%q}`, effect, id))
 	return store.EffectIntent{
-		Invocation: id, Digest: ref("digest of " + string(id)), EffectID: effect, Episode: "ep",
+		Invocation: id, Digest: ref("digest of " + string(id)), Credential: ref("credential of " + string(id)), EffectID: effect, Episode: "ep",
 		Need: world.Need{Effect: "Workspace.Read", Scope: "worktree", Cost: cost}, Budget: budget, Request: req,
 	}
 }

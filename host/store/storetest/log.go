@@ -40,7 +40,7 @@ func testAppend(t *testing.T, o Opener) {
 	})
 	t.Run("the journal says so", func(t *testing.T) {
 		same(t, "invocation", must(s.Invocation(ctx, a.Invocation))(t), store.Invocation{
-			ID: a.Invocation, State: store.StateCommitted, Digest: a.Digest, EntryIndex: 1, World: c.World.Ref})
+			ID: a.Invocation, State: store.StateCommitted, Digest: a.Digest, Credential: a.Credential, EntryIndex: 1, World: c.World.Ref})
 	})
 	t.Run("an id is committed once", func(t *testing.T) {
 		again := Call("second")

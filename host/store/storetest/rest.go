@@ -24,7 +24,7 @@ func wantPrefix(t testing.TB, got, format string, next int64) {
 func testREST(t *testing.T, o Opener) {
 	s := open(t, o)
 	first := Genesis()
-	first.Invocation, first.Digest = "rest:first", ref("first commit")
+	first.Invocation, first.Digest, first.Credential = "rest:first", ref("first commit"), ref("first session")
 	t.Run("genesis observes no head", func(t *testing.T) {
 		c := first
 		c.ObservedHead = ref("some")
@@ -36,7 +36,7 @@ func testREST(t *testing.T, o Opener) {
 		first.Entry.Header.PrevEntryHash = ref("anything")
 		same(t, "committed", must(s.Commit(ctx, first))(t), store.Committed{Entry: first.Entry, World: first.NextWorld})
 	})
-	receipt := store.Invocation{ID: first.Invocation, State: store.StateCommitted, Digest: first.Digest, World: first.NextWorld.Ref}
+	receipt := store.Invocation{ID: first.Invocation, State: store.StateCommitted, Digest: first.Digest, Credential: first.Credential, World: first.NextWorld.Ref}
 	t.Run("the receipt", func(t *testing.T) { same(t, "receipt", must(s.Invocation(ctx, first.Invocation))(t), receipt) })
 	head := must(s.Head(ctx))(t)
 	must(s.Commit(ctx, NextCommit(head, "moves on")))(t)
@@ -62,7 +62,7 @@ func testREST(t *testing.T, o Opener) {
 	})
 	t.Run("a commit that did not land frees its id", func(t *testing.T) {
 		c := NextCommit(head, "retried")
-		c.Invocation, c.Digest, c.ObservedHead = "rest:retried", ref("retried"), ref("stale")
+		c.Invocation, c.Digest, c.Credential, c.ObservedHead = "rest:retried", ref("retried"), ref("some session"), ref("stale")
 		_, err := s.Commit(ctx, c)
 		wantConflict(t, err, ref("stale"), head.World)
 		same(t, "receipt", must(s.Invocation(ctx, c.Invocation))(t), store.Invocation{ID: c.Invocation})
@@ -71,10 +71,10 @@ func testREST(t *testing.T, o Opener) {
 		wantKind(t, err, world.KindInternal)
 		same(t, "receipt", must(s.Invocation(ctx, c.Invocation))(t), store.Invocation{ID: c.Invocation})
 		c = NextCommit(head, "retried")
-		c.Invocation, c.Digest = "rest:retried", ref("for good")
+		c.Invocation, c.Digest, c.Credential = "rest:retried", ref("for good"), ref("another session")
 		must(s.Commit(ctx, c))(t)
 		same(t, "receipt", must(s.Invocation(ctx, c.Invocation))(t), store.Invocation{
-			ID: c.Invocation, State: store.StateCommitted, Digest: c.Digest, EntryIndex: head.Next, World: c.NextWorld.Ref})
+			ID: c.Invocation, State: store.StateCommitted, Digest: c.Digest, Credential: c.Credential, EntryIndex: head.Next, World: c.NextWorld.Ref})
 	})
 	t.Run("nothing stays unresolved", func(t *testing.T) {
 		same(t, "unresolved", must(s.Unresolved(ctx, 10))(t), []store.Invocation(nil))
