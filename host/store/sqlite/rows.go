@@ -10,8 +10,9 @@ import (
 
 var _ sqlstore.Rows = (*conn)(nil)
 
-// A LIMIT that is a parameter alone makes the engine prepare the statement anew for every
-// value bound to it; as an expression it does not. Hence "LIMIT ? + 0".
+// In a statement with ORDER BY or LIMIT, a parameter that stands alone makes the engine
+// prepare the statement anew for every value bound to it, which costs more than the
+// lookup; within an expression it does not. Hence the CASTs and the "+ 0".
 
 var errNoRow = errors.New("the row is missing")
 
@@ -60,7 +61,7 @@ func (c *conn) ObjectBySeq(seq sqlstore.Seq) (r sqlstore.ObjectRow, ok bool, err
 
 func (c *conn) ObjectsBySemanticID(id string, after world.Ref, limit int) (list []sqlstore.ObjectRow, err error) {
 	err = c.each("SELECT "+objectCols+" FROM objects INDEXED BY objects_by_semantic_id"+
-		" WHERE semantic_id = ? AND hash > ? ORDER BY hash LIMIT ? + 0",
+		" WHERE semantic_id = CAST(? AS TEXT) AND hash > CAST(? AS BLOB) ORDER BY hash LIMIT ? + 0",
 		func(p *params) { p.text(id).blob(after.Digest()).int(int64(limit)) },
 		func(k *cols) error {
 			var r sqlstore.ObjectRow
@@ -101,7 +102,7 @@ func (c *conn) entry(sql string, bind func(*params)) (r sqlstore.EntryRow, ok bo
 }
 
 func (c *conn) Entries(from int64, limit int) (list []sqlstore.EntryRow, err error) {
-	err = c.each("SELECT "+entryCols+" FROM entries WHERE entry_index >= ? ORDER BY entry_index LIMIT ? + 0",
+	err = c.each("SELECT "+entryCols+" FROM entries WHERE entry_index >= ? + 0 ORDER BY entry_index LIMIT ? + 0",
 		func(p *params) { p.int(from, int64(limit)) },
 		func(k *cols) error {
 			var r sqlstore.EntryRow
@@ -121,7 +122,7 @@ func scanRegistry(k *cols, r *sqlstore.RegistryRow) error {
 }
 
 func (c *conn) Registry(name string) (r sqlstore.RegistryRow, ok bool, err error) {
-	ok, err = c.one("SELECT "+registryCols+" FROM registry WHERE name = ? ORDER BY revision DESC LIMIT 1",
+	ok, err = c.one("SELECT "+registryCols+" FROM registry WHERE name = CAST(? AS TEXT) ORDER BY revision DESC LIMIT 1",
 		func(p *params) { p.text(name) }, func(k *cols) error { return scanRegistry(k, &r) })
 	return r, ok, err
 }
@@ -153,12 +154,12 @@ func (c *conn) journalList(sql string, bind func(*params)) (list []sqlstore.Jour
 }
 
 func (c *conn) Journal(id world.InvocationID, limit int) ([]sqlstore.JournalRow, error) {
-	return c.journalList("SELECT "+journalCols+" FROM journal j WHERE j.invocation = ? ORDER BY j.seq DESC LIMIT ? + 0",
+	return c.journalList("SELECT "+journalCols+" FROM journal j WHERE j.invocation = CAST(? AS TEXT) ORDER BY j.seq DESC LIMIT ? + 0",
 		func(p *params) { p.text(string(id)).int(int64(limit)) })
 }
 
 func (c *conn) Pending(after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
-	return c.journalList("SELECT "+journalCols+" FROM pending p JOIN journal j ON j.seq = p.seq WHERE p.seq > ? ORDER BY p.seq LIMIT ? + 0",
+	return c.journalList("SELECT "+journalCols+" FROM pending p JOIN journal j ON j.seq = p.seq WHERE p.seq > ? + 0 ORDER BY p.seq LIMIT ? + 0",
 		func(p *params) { p.int(after, int64(limit)) })
 }
 
@@ -177,14 +178,14 @@ func (c *conn) Session(id world.Ref) (r sqlstore.SessionRow, ok bool, err error)
 }
 
 func (c *conn) Sessions(episode string, live bool, after sqlstore.Seq, limit int) (list []sqlstore.SessionRow, err error) {
-	sql := "SELECT " + sessionCols + " FROM sessions WHERE seq > ?2 ORDER BY seq LIMIT ?3 + 0"
+	sql := "SELECT " + sessionCols + " FROM sessions WHERE seq > ?2 + 0 ORDER BY seq LIMIT ?3 + 0"
 	switch {
 	case episode != "" && live:
-		sql = "SELECT " + sessionCols + " FROM sessions WHERE episode = ?1 AND seq > ?2 AND revoked = 0 ORDER BY seq LIMIT ?3 + 0"
+		sql = "SELECT " + sessionCols + " FROM sessions WHERE episode = CAST(?1 AS TEXT) AND seq > ?2 + 0 AND revoked = 0 ORDER BY seq LIMIT ?3 + 0"
 	case episode != "":
-		sql = "SELECT " + sessionCols + " FROM sessions WHERE episode = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3 + 0"
+		sql = "SELECT " + sessionCols + " FROM sessions WHERE episode = CAST(?1 AS TEXT) AND seq > ?2 + 0 ORDER BY seq LIMIT ?3 + 0"
 	case live:
-		sql = "SELECT " + sessionCols + " FROM sessions WHERE seq > ?2 AND revoked = 0 ORDER BY seq LIMIT ?3 + 0"
+		sql = "SELECT " + sessionCols + " FROM sessions WHERE seq > ?2 + 0 AND revoked = 0 ORDER BY seq LIMIT ?3 + 0"
 	}
 	err = c.each(sql, func(p *params) { p.text(episode).int(after, int64(limit)) }, func(k *cols) error {
 		var r sqlstore.SessionRow
@@ -206,7 +207,7 @@ func (c *conn) Spend(episode, effect, scope string) (r sqlstore.SpendRow, ok boo
 }
 
 func (c *conn) Refs(target world.Ref, after sqlstore.Seq, limit int) (list []sqlstore.RefRow, err error) {
-	err = c.each("SELECT target, seq, kind, place, sum FROM refs WHERE target = ? AND seq > ? ORDER BY seq LIMIT ? + 0",
+	err = c.each("SELECT target, seq, kind, place, sum FROM refs WHERE target = CAST(? AS BLOB) AND seq > ? + 0 ORDER BY seq LIMIT ? + 0",
 		func(p *params) { p.ref(target).int(after, int64(limit)) },
 		func(k *cols) error {
 			r := sqlstore.RefRow{Target: k.ref(), Seq: k.int(), Kind: sqlstore.RefKind(k.int()), Place: k.int()}
