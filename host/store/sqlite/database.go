@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/world"
@@ -21,6 +22,7 @@ type database struct {
 
 	writer *conn // nil while it must be opened anew
 	doubt  doubt
+	full   atomic.Bool // the disk was full since the last Begin
 
 	slots  chan struct{} // one for each reader that may run
 	idle   chan *conn
@@ -110,6 +112,11 @@ func (d *database) Begin() (sqlstore.Tx, error) {
 			return nil, err
 		}
 		d.writer = c
+	}
+	if d.full.Swap(false) {
+		// Most of the space may be page versions in the write-ahead log that are not needed
+		// any more. If they cannot be copied back either, the write will tell.
+		_ = d.writer.do("PRAGMA wal_checkpoint(PASSIVE)", nil)
 	}
 	if err := d.writer.do("BEGIN IMMEDIATE", nil); err != nil {
 		return nil, err

@@ -43,6 +43,7 @@ func (d *database) fail(what string, err error) error {
 		}
 	}
 	if e.Kind == world.KindStoreFull {
+		d.full.Store(true)
 		e.Hint = "free some space; the store goes on by itself"
 	}
 	return e

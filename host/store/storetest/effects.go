@@ -101,6 +101,23 @@ func testEffects(t *testing.T, o Opener) {
 			t.Fatalf("%+v", inv)
 		}
 	})
+	t.Run("then it does no more effects", func(t *testing.T) {
+		_, err := s.IntendEffect(ctx, Intent(call.Invocation, "e9", 0, 10))
+		wantKind(t, err, world.KindTaskIDUsed)
+		ok(t, s.RecordOutcome(ctx, outcome(Intent(call.Invocation, "e2", 7, 10)))) // but ends those it began
+	})
+	t.Run("an id that does effects is not free for another call", func(t *testing.T) {
+		in := Intent("a2a:ep:taken", "e1", 0, 10)
+		must(s.IntendEffect(ctx, in))(t)
+		other := Intent(in.Invocation, "e2", 0, 10)
+		other.Digest = ref("another call")
+		_, err := s.IntendEffect(ctx, other)
+		wantKind(t, err, world.KindTaskIDUsed)
+		a := Call("taken")
+		_, err = s.Append(ctx, a)
+		wantKind(t, err, world.KindTaskIDUsed)
+		absent(t, s, a.TransitionRef)
+	})
 	t.Run("after reopening", func(t *testing.T) {
 		inv := must(s.Invocation(ctx, call.Invocation))(t)
 		s.reopen(t)
