@@ -53,7 +53,6 @@ func (o *opener) Corrupt(t testing.TB, d storetest.Damage) {
 		storetest.DamageRefs:       change("refs", "place = place - 1"),
 		storetest.DamageRefsLost:   "DROP TABLE refs",
 		storetest.DamageNamesLost:  "DROP INDEX objects_by_semantic_id",
-		storetest.DamageMeta:       "UPDATE meta SET store_id = 'other'",
 	}[d]
 	d0 := newDatabase(o.path, nil)
 	c, err := d0.connectWriter()

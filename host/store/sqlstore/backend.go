@@ -80,7 +80,8 @@ type Backend interface {
 	ID() string
 	// Read calls f with a snapshot that holds everything committed before.
 	Read(ctx context.Context, f func(Rows) error) error
-	// Begin starts the write transaction.
+	// Begin starts the write transaction. Until it ends nobody else, in whatever process, can
+	// write: what is read in it stays true.
 	Begin() (Tx, error)
 	// Settle tells whether the transaction whose Commit failed last is durable, and makes
 	// sure that the answer can no longer change. An error says that it is not known yet.

@@ -53,7 +53,6 @@ const (
 	DamageRefs       Damage = "reference"
 	DamageRefsLost   Damage = "references index lost"
 	DamageNamesLost  Damage = "semantic id index lost"
-	DamageMeta       Damage = "meta"
 )
 
 // Corrupter is an Opener that can change rows of the open store behind its back.
