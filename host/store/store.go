@@ -34,6 +34,9 @@ const (
 // written; after that it is KindUncertain, and the caller asks again by reading. Nobody but
 // the caller retries. If the backend itself cannot tell whether a batch landed, it finds
 // out by re-opening; until it knows, writes are KindUncertain.
+//
+// Payloads handed to a write must not be changed afterwards. Pages have at most MaxPage
+// rows; a limit below 1 means 100.
 type Store interface {
 	Reader
 	Writer
