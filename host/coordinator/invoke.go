@@ -97,7 +97,7 @@ func (r *run) admit(ctx context.Context) error {
 	defer cancel()
 	view, err := r.c.cfg.Registry.View(actx, r.call.Session)
 	if err != nil {
-		return ended(actx, op, &world.Error{Op: op, Kind: world.KindInternal, Err: err})
+		return ended(actx, op, fmt.Errorf("%s: %w", op, err))
 	}
 	for _, d := range view {
 		if d.ID == r.call.Skill {
