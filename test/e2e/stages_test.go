@@ -23,7 +23,7 @@ var stages = map[string]func(*testing.T) *stage{
 	"mcp_transport":    mcpTransportStage,
 	"mcp_methods":      programsStage,
 	"mcp_call":         callStage,
-	"mcp_batch":        programsStage,
+	"mcp_batch":        batchStage,
 	"mcp_failures":     failuresStage,
 	"a2a_send":         callStage,
 	"a2a_refusals":     a2aRefusalsStage,
@@ -128,6 +128,25 @@ func callStage(t *testing.T) *stage {
 	s.vars["READ_FN"] = snap.Get("ailang-read").TransitionFn.String()
 	s.vars["EDIT_FN"] = snap.Get("ailang-edit").TransitionFn.String()
 	s.vars["LONG_TASK"], s.vars["LONGER_TASK"] = strings.Repeat("t", 128), strings.Repeat("t", 129)
+	return s
+}
+
+// batchStage can hold a batch between two of its calls.
+func batchStage(t *testing.T) *stage {
+	s := programsStage(t)
+	var answer func() string
+	s.acts["begin a batch"] = func() string {
+		answer = s.background("/mcp/", s.vars["OTHER"], "["+callTool("test-do", `{"op":"wait"}`)+","+callTool("tools_secho_uone_dv2", `{}`)+"]")
+		<-s.bench.entered
+		return ""
+	}
+	s.acts["remove the echo"] = func() string {
+		if _, err := s.Ops.Remove(context.Background(), []string{"tools/echo_one.v2"}); err != nil {
+			t.Error(err)
+		}
+		return ""
+	}
+	s.acts["end the batch"] = func() string { s.bench.open(); return answer() }
 	return s
 }
 
