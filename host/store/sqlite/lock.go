@@ -47,7 +47,11 @@ func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err
 	}
-	_, err := f.WriteAt(fmt.Appendf(nil, "%d %s\n", os.Getpid(), filepath.Base(os.Args[0])), 0)
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(fmt.Appendf(nil, "%d %s\n", os.Getpid(), filepath.Base(exe)), 0)
 	return err
 }
 
