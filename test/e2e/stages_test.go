@@ -39,6 +39,7 @@ var stages = map[string]func(*testing.T) *stage{
 	"rest_reads":       restReadsStage,
 	"rest_refusals":    restReadsStage,
 	"rest_commit":      restCommitStage,
+	"rest_and_agents":  restAndAgentsStage,
 	"guard":            programsStage,
 	"public":           publicStage,
 	"private":          privateStage,
@@ -317,10 +318,8 @@ func restReadsStage(t *testing.T) *stage {
 	return s
 }
 
-// restCommitStage has no genesis, and bodies of the bound and of one byte more.
-func restCommitStage(t *testing.T) *stage {
-	s := newStage(t, worldtest.Options{NoGenesis: true, NoPacks: true})
-	s.mint("CODER", "ep1")
+// nameRefs gives names to references that a commit of its own making may use.
+func (s *stage) nameRefs() {
 	for name, text := range map[string]string{
 		"WORLD_ZERO": "world 0", "WORLD_ONE": "world 1", "WORLD_TWO": "world 2",
 		"ENTRY_ZERO": "entry 0", "ENTRY_ONE": "entry 1", "ENTRY_TWO": "entry 2",
@@ -329,6 +328,20 @@ func restCommitStage(t *testing.T) *stage {
 	} {
 		s.vars[name] = hashref.SumString(text).String()
 	}
+}
+
+// restAndAgentsStage has programs, and references for commits.
+func restAndAgentsStage(t *testing.T) *stage {
+	s := programsStage(t)
+	s.nameRefs()
+	return s
+}
+
+// restCommitStage has no genesis, and bodies of the bound and of one byte more.
+func restCommitStage(t *testing.T) *stage {
+	s := newStage(t, worldtest.Options{NoGenesis: true, NoPacks: true})
+	s.mint("CODER", "ep1")
+	s.nameRefs()
 	s.vars["FILL"], s.vars["FILL_MORE"] = fill(rest.MaxBody-2), fill(rest.MaxBody-1)
 	return s
 }
