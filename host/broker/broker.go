@@ -186,11 +186,13 @@ func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64)
 }
 
 // Run performs the effect: once, never again. It does not fail; what went wrong is part of
-// what Record writes. Causes go to stderr.
+// what Record writes. Causes go to stderr. A handler that does not stop when its time is
+// over is left behind after StopGrace, so that it cannot hold its episode for ever: the
+// effect is then failed, and the reason says that it may still take place.
 func (t *Ticket) Run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, HandlerTimeout)
 	defer cancel()
-	out, err := t.perform(ctx)
+	out, err := t.bounded(ctx)
 	if err == nil {
 		t.output, err = checkOutput(out)
 	}
@@ -205,7 +207,46 @@ func (t *Ticket) Run(ctx context.Context) {
 	default:
 		t.reason = "internal failure"
 	}
-	t.broker.Logf("effect failed: invocation %s effect %s %s: %v", t.caller.Invocation, t.planned.ID, t.planned.Need.Effect, err)
+	t.tell("effect failed", err)
+}
+
+func (t *Ticket) tell(what string, err error) {
+	t.broker.Logf("%s: invocation %s effect %s %s: %v", what, t.caller.Invocation, t.planned.ID, t.planned.Need.Effect, err)
+}
+
+// answer is what a handler gave.
+type answer struct {
+	out []byte
+	err error
+}
+
+// bounded waits for the handler until ctx ends, and StopGrace longer.
+func (t *Ticket) bounded(ctx context.Context) ([]byte, error) {
+	done, left := make(chan answer), make(chan struct{})
+	go func() {
+		var a answer
+		a.out, a.err = t.perform(ctx)
+		select {
+		case done <- a:
+		case <-left:
+			t.tell("an effect that was given up has ended", a.err)
+		}
+	}()
+	select {
+	case a := <-done:
+		return a.out, a.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(StopGrace)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		return a.out, a.err
+	case <-timer.C:
+		close(left)
+		return nil, &world.Error{Op: "broker.Run", Kind: world.KindDeadline, Err: ctx.Err(),
+			Msg: "it ran out of time and did not stop; it may still take place"}
+	}
 }
 
 func (t *Ticket) perform(ctx context.Context) (out []byte, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,12 +46,30 @@ func (h handler) Effects() []string                                      { retur
 func (h handler) Ready(context.Context, string, string, string) error    { return nil }
 func (h handler) Perform(ctx context.Context, _ Request) ([]byte, error) { return h.do(ctx) }
 
+// said is what went to stderr.
+type said struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *said) logf(f string, a ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fmt.Fprintf(&s.b, f, a...)
+}
+
+func (s *said) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
 func perform(t *testing.T, do func(ctx context.Context) ([]byte, error)) (*Done, *ledger, string) {
 	t.Helper()
 	l := &ledger{t: t}
-	var said strings.Builder
+	var said said
 	b := &Broker{Store: l, Handlers: map[string]Handler{"E": handler{do: do}}, Now: time.Now,
-		Logf: func(f string, a ...any) { fmt.Fprintf(&said, f, a...) }}
+		Logf: said.logf}
 	s := world.Session{Episode: "ep", Expires: time.Now().Add(time.Hour), Grants: []world.Grant{{Effect: "E", Scope: "s", Budget: 5}}}
 	ticket, done, err := b.Intend(t.Context(), Caller{Invocation: "a2a:ep:t", Session: s, Provenance: "test"},
 		Planned{ID: "e1", Need: world.Need{Effect: "E", Scope: "s", Cost: 1}, Payload: []byte("{}")})
@@ -62,7 +81,7 @@ func perform(t *testing.T, do func(ctx context.Context) ([]byte, error)) (*Done,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return done, l, said.String()
+	return done, l, said.text()
 }
 
 func TestAHandlerThatHangsIsEnded(t *testing.T) {
@@ -73,6 +92,21 @@ func TestAHandlerThatHangsIsEnded(t *testing.T) {
 			return nil, ctx.Err()
 		})
 		if done.Status != StatusFailed || done.Reason != "it ran out of time" || time.Since(start) != HandlerTimeout || said == "" {
+			t.Fatalf("%+v after %v, said %q", done, time.Since(start), said)
+		}
+	})
+}
+
+func TestAHandlerThatDoesNotStopIsLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, release := time.Now(), make(chan struct{})
+		done, _, said := perform(t, func(context.Context) ([]byte, error) {
+			<-release
+			return []byte("{}"), nil
+		})
+		close(release)
+		if done.Status != StatusFailed || done.Reason != "it ran out of time and did not stop; it may still take place" ||
+			time.Since(start) != HandlerTimeout+StopGrace || said == "" {
 			t.Fatalf("%+v after %v, said %q", done, time.Since(start), said)
 		}
 	})

@@ -7,8 +7,11 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// HandlerTimeout bounds one effect.
-const HandlerTimeout = 10 * time.Second
+// HandlerTimeout bounds one effect; StopGrace is what a handler gets beyond it to stop.
+const (
+	HandlerTimeout = 10 * time.Second
+	StopGrace      = time.Second
+)
 
 // MaxEffectOutput bounds, in bytes, what one effect may answer.
 const MaxEffectOutput = 4 << 20

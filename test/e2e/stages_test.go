@@ -202,11 +202,15 @@ func busyStage(t *testing.T) *stage {
 
 // lateStage has calls that wait behind an effect, and for a slot, past every deadline.
 func lateStage(t *testing.T) *stage {
-	finished := make(chan struct{}, mcp.Slots)
+	finished, performed := make(chan struct{}, mcp.Slots+1), make(chan struct{}, 1)
 	hold := make(chan struct{})
 	s := newStage(t, worldtest.Options{NoPacks: true, Pause: func(step string) {
-		if step == "call.finished" {
+		switch step {
+		case "call.finished":
 			finished <- struct{}{}
+			<-hold
+		case "effect.performed":
+			performed <- struct{}{}
 			<-hold
 		}
 	}})
@@ -216,8 +220,8 @@ func lateStage(t *testing.T) *stage {
 	var late []func() string
 	var slots []func() string
 	s.acts["wait behind an effect"] = func() string {
-		late = append(late, s.background("/a2a/", token, sendTask("held", "test-do", `{"op":"wait"}`)))
-		<-s.bench.entered
+		late = append(late, s.background("/a2a/", token, sendTask("held", "test-do", `{}`)))
+		<-performed
 		late = append(late,
 			s.background("/a2a/", token, sendTask("waits", "test-do", `{}`)),
 			s.background("/mcp/", token, callTool("test-do", `{}`)))
@@ -236,7 +240,6 @@ func lateStage(t *testing.T) *stage {
 	s.acts["what waited on a2a"] = func() string { return late[1]() }
 	s.acts["what waited on mcp"] = func() string { return late[2]() }
 	s.acts["release"] = func() string {
-		s.bench.open()
 		close(hold)
 		for _, answer := range slots {
 			if text := answer(); !strings.Contains(text, "host callback timed out") {
