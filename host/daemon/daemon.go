@@ -29,9 +29,8 @@ const (
 	// deadline and what follows an effect.
 	StopTimeout = coordinator.CallDeadline + coordinator.DetachedBudget
 
-	scanTimeout   = 2 * time.Second // the integrity scan at start
-	scanEntries   = 2000            // newest entries that it looks at
-	maxUnresolved = 1000            // intents without an outcome that are told at start
+	scanTimeout = 2 * time.Second // the integrity scan at start
+	scanEntries = 2000            // newest entries that it looks at
 )
 
 // Config is what a daemon is started with, beside its core.
@@ -125,12 +124,8 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 // recover tells what a killed run left open, and scans the newest entries. Neither repeats
 // or repairs anything; a whole store prints nothing.
 func (d *Daemon) recover(ctx context.Context) error {
-	open, err := d.core.Store.Unresolved(ctx, maxUnresolved)
-	if err != nil {
+	if err := d.tellAllOpen(ctx); err != nil {
 		return err
-	}
-	for _, inv := range open {
-		d.tellOpen(inv)
 	}
 	return d.scan(ctx)
 }

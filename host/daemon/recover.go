@@ -8,6 +8,26 @@ import (
 	"ailang.dev/world/host/world"
 )
 
+// tellAllOpen tells every intent that has no end, page by page.
+func (d *Daemon) tellAllOpen(ctx context.Context) error {
+	told := make(map[world.InvocationID]bool)
+	for after := int64(0); ; {
+		open, next, err := d.core.Store.Unresolved(ctx, after, store.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, inv := range open {
+			if !told[inv.ID] {
+				told[inv.ID] = true
+				d.tellOpen(inv)
+			}
+		}
+		if after = next; after == 0 {
+			return nil
+		}
+	}
+}
+
 // tellOpen prints one line for each thing that was intended and whose end is not known. It
 // is never retried: what an effect did is for a person to look at.
 func (d *Daemon) tellOpen(inv store.Invocation) {

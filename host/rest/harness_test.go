@@ -340,7 +340,7 @@ func (s *server) state() string {
 		r := s.get(path)
 		fmt.Fprintln(&b, path, r.status, r.body)
 	}
-	open, err := s.store.Unresolved(s.t.Context(), store.MaxPage)
+	open, _, err := s.store.Unresolved(s.t.Context(), 0, store.MaxPage)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -66,9 +66,11 @@ type Reader interface {
 	RegistryHead(ctx context.Context, name string) (RegistryHead, error)
 	// Invocation is all that the journal says of an id; one never seen has StateUnknown.
 	Invocation(ctx context.Context, id world.InvocationID) (Invocation, error)
-	// Unresolved lists up to limit invocations that have an effect intent without an
-	// outcome, or a REST intent without an end, oldest first.
-	Unresolved(ctx context.Context, limit int) ([]Invocation, error)
+	// Unresolved pages the intents that have no end, of effects and of REST commits, oldest
+	// first: the invocations of up to limit of them, each once, and where the next page
+	// begins. The first begins at 0; next is 0 after the last. An invocation whose intents
+	// lie on two pages is on both.
+	Unresolved(ctx context.Context, after int64, limit int) (open []Invocation, next int64, err error)
 	Session(ctx context.Context, id world.Ref) (world.Session, error)
 	// Sessions pages sessions in order of minting, newest last; after is the id of the
 	// last one seen, episode "" means all.

@@ -69,7 +69,12 @@ func (d *database) Read(ctx context.Context, f func(sqlstore.Rows) error) error 
 	if err != nil {
 		return err
 	}
+	c.SetInterrupt(ctx.Done())
 	err = c.snapshot(f)
+	c.SetInterrupt(nil)
+	if ctx.Err() != nil && world.KindOf(err) == world.KindInternal && err != nil {
+		err = world.Wrap(world.KindTimeout, "sqlite.Read", errors.Join(context.Cause(ctx), err))
+	}
 	if !c.AutocommitEnabled() {
 		_ = c.Close() // it is stuck in an old snapshot
 		return err
@@ -92,6 +97,7 @@ func (c *conn) snapshot(f func(sqlstore.Rows) error) error {
 		return err
 	}
 	err := f(c)
+	c.SetInterrupt(nil)        // the rollback is not to be interrupted
 	if c.AutocommitEnabled() { // the engine ended it because of the error
 		return err
 	}

@@ -2,14 +2,10 @@ package sqlstore
 
 import (
 	"context"
-	"time"
 
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
-
-// endBudget bounds the wait for the end of a REST intent whose commit did not land.
-const endBudget = 4 * time.Second
 
 // Append implements store.Writer.
 func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, error) {
@@ -213,15 +209,17 @@ func cmpErr(err, otherwise error) error {
 }
 
 // end closes the intent of a commit that is known not to have landed, so that its id is
-// free again. If that cannot be written now, the writer does with a later batch; until
-// then the id is told as indeterminate, and the same commit may still be sent again.
+// free again. It waits no longer than the caller does: what cannot be written by then goes
+// with a later batch. Until it is written the id is told as indeterminate, and the same
+// commit may still be sent again.
 func (s *Store) end(ctx context.Context, r *restCommit) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endBudget)
-	defer cancel()
-	if _, err := submit(ctx, s.writer, r.op, 0, func(t *txn) (struct{}, error) { return struct{}{}, r.close(t) }); err != nil {
-		s.writer.logf("store: the intent of %s stays open for now: %v", r.c.Invocation, err)
-		s.writer.owe(&op{name: r.op, run: r.close})
+	o := &op{name: r.op, run: r.close}
+	if ctx.Err() == nil {
+		if _, err := submit(ctx, s.writer, r.op, 0, func(t *txn) (struct{}, error) { return struct{}{}, r.close(t) }); err == nil {
+			return
+		}
 	}
+	s.writer.oweNow(o)
 }
 
 // close writes the end, if the intent is still open.

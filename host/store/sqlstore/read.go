@@ -168,35 +168,36 @@ func (s *Store) Invocation(ctx context.Context, id world.InvocationID) (store.In
 }
 
 // Unresolved implements store.Reader. A limit below 1 means 100.
-func (s *Store) Unresolved(ctx context.Context, limit int) ([]store.Invocation, error) {
-	return view(ctx, s, "store.Unresolved", func(r Rows) ([]store.Invocation, error) {
+func (s *Store) Unresolved(ctx context.Context, after int64, limit int) ([]store.Invocation, int64, error) {
+	type result struct {
+		open []store.Invocation
+		next int64
+	}
+	res, err := view(ctx, s, "store.Unresolved", func(r Rows) (result, error) {
 		limit := page(limit)
-		var out []store.Invocation
-		seen := make(map[world.InvocationID]bool)
-		for after := Seq(0); ; {
-			rows, err := r.Pending(after, store.MaxPage)
-			if err != nil {
-				return nil, err
-			}
-			for i := range rows {
-				after = rows[i].Seq
-				if seen[rows[i].Invocation] {
-					continue
-				}
-				seen[rows[i].Invocation] = true
-				a, err := readAccount(r, rows[i].Invocation)
-				if err != nil {
-					return nil, err
-				}
-				if out = append(out, a.Invocation); len(out) == limit {
-					return out, nil
-				}
-			}
-			if len(rows) < store.MaxPage {
-				return out, nil
-			}
+		rows, err := r.Pending(Seq(after), limit)
+		if err != nil {
+			return result{}, err
 		}
+		var out result
+		seen := make(map[world.InvocationID]bool)
+		for i := range rows {
+			if seen[rows[i].Invocation] {
+				continue
+			}
+			seen[rows[i].Invocation] = true
+			a, err := readAccount(r, rows[i].Invocation)
+			if err != nil {
+				return result{}, err
+			}
+			out.open = append(out.open, a.Invocation)
+		}
+		if len(rows) == limit {
+			out.next = int64(rows[limit-1].Seq)
+		}
+		return out, nil
 	})
+	return res.open, res.next, err
 }
 
 // Session implements store.Reader.

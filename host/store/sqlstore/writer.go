@@ -50,7 +50,8 @@ type writer struct {
 	unsettled bool
 
 	owedMu sync.Mutex
-	owed   []*op // nobody waits for them; they go with the next batch
+	owed   []*op         // nobody waits for them; they go with the next batch
+	wake   chan struct{} // of capacity 1: something is newly owed
 }
 
 func newWriter(b Backend, hooks Hooks, logf func(string, ...any)) *writer {
@@ -59,6 +60,7 @@ func newWriter(b Backend, hooks Hooks, logf func(string, ...any)) *writer {
 		queue:   make(chan *op, MaxQueue),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
 	}
 	go w.loop()
 	return w
@@ -145,16 +147,19 @@ func (w *writer) loop() {
 	defer close(w.stopped)
 	var batch []*op
 	for {
-		first := w.next()
-		if first == nil {
+		first, ok := w.next()
+		if !ok {
+			w.write(w.takeOwed())
 			return
 		}
-		pause(w.hooks.BeforeTake)
-		batch = w.take(batch[:0], first)
-		if len(batch) == 0 {
-			continue
+		batch = batch[:0]
+		if first != nil {
+			pause(w.hooks.BeforeTake)
+			if batch = w.take(batch, first); len(batch) == 0 {
+				continue
+			}
+			pause(w.hooks.AfterTake)
 		}
-		pause(w.hooks.AfterTake)
 		w.write(append(batch, w.takeOwed()...))
 		clear(batch)
 		// The answered callers may have more to bring; let them in before the next batch.
@@ -162,22 +167,25 @@ func (w *writer) loop() {
 	}
 }
 
-// next waits for an operation; nil says that the store is closing, and no more is taken.
-func (w *writer) next() *op {
+// next waits for an operation, or, with none, for something newly owed. ok is false when
+// the store is closing and no more is taken.
+func (w *writer) next() (first *op, ok bool) {
 	select {
 	case <-w.closing:
-		return nil
+		return nil, false
 	default:
 	}
 	if o := w.held; o != nil {
 		w.held = nil
-		return o
+		return o, true
 	}
 	select {
 	case o := <-w.queue:
-		return o
+		return o, true
+	case <-w.wake:
+		return nil, true
 	case <-w.closing:
-		return nil
+		return nil, false
 	}
 }
 
@@ -207,6 +215,9 @@ func (w *writer) take(batch []*op, first *op) []*op {
 
 // write makes a batch durable and answers it.
 func (w *writer) write(batch []*op) {
+	if len(batch) == 0 {
+		return
+	}
 	if err := w.settle(); err != nil {
 		w.answer(batch, world.KindUncertain, err)
 		return
@@ -323,7 +334,7 @@ func (w *writer) answer(batch []*op, kind world.Kind, batchErr error) {
 		switch {
 		case o.done != nil:
 			o.done <- err
-		case batchErr != nil:
+		case err != nil:
 			w.owe(o)
 		}
 	}
@@ -338,13 +349,25 @@ func named(op string, err error) error {
 	return world.Wrap(world.KindOf(err), op, err)
 }
 
-// owe has an operation that nobody waits for run with the next batch, and again until it
-// succeeds.
+// owe has an operation that nobody waits for run with the next batch, again until it
+// succeeds, and for a last time when the store is closed.
 func (w *writer) owe(o *op) {
 	w.owedMu.Lock()
 	defer w.owedMu.Unlock()
-	if len(w.owed) < MaxOwed {
-		w.owed = append(w.owed, o)
+	if len(w.owed) == MaxOwed {
+		w.logf("store: %s: %d operations are owed already; this one is given up, and what it would have closed stays open", o.name, MaxOwed)
+		return
+	}
+	w.owed = append(w.owed, o)
+}
+
+// oweNow is owe, and has the writer begin a batch for it. Only what is newly owed does: an
+// operation that failed waits for a batch that somebody needs.
+func (w *writer) oweNow(o *op) {
+	w.owe(o)
+	select {
+	case w.wake <- struct{}{}:
+	default:
 	}
 }
 

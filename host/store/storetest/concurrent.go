@@ -100,7 +100,7 @@ func testConcurrent(t *testing.T, o Opener) {
 			}
 		})
 		same(t, "head", must(s.Head(ctx))(t).World, *won.Load())
-		same(t, "unresolved", must(s.Unresolved(ctx, 10))(t), []store.Invocation(nil))
+		same(t, "unresolved", unresolved(t, s, 10), []store.Invocation(nil))
 	})
 	t.Run("one commit sent often", func(t *testing.T) {
 		s := open(t, o)
@@ -117,7 +117,7 @@ func testConcurrent(t *testing.T, o Opener) {
 			}
 		})
 		same(t, "landed", landed.Load(), int64(1))
-		same(t, "unresolved", must(s.Unresolved(ctx, 10))(t), []store.Invocation(nil))
+		same(t, "unresolved", unresolved(t, s, 10), []store.Invocation(nil))
 	})
 	t.Run("a budget is never overspent", func(t *testing.T) {
 		s := open(t, o)

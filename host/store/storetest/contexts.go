@@ -145,13 +145,15 @@ func testContexts(t *testing.T, o Opener) {
 		<-p.reached
 		inv := must(s.Invocation(ctx, c.Invocation))(t)
 		same(t, "while it is tried", inv, store.Invocation{ID: c.Invocation, State: store.StateOpen, Digest: c.Digest, Credential: c.Credential})
-		same(t, "unresolved", must(s.Unresolved(ctx, 10))(t), []store.Invocation{inv})
+		same(t, "unresolved", unresolved(t, s, 10), []store.Invocation{inv})
 		cancel(errGone)
 		<-withdrawn
 		close(p.resume)
 		wantKind(t, <-got, world.KindTimeout)
+		// The caller has not waited for the end; it goes with the next batch at the latest.
+		ok(t, s.PutObjects(ctx, []world.Object{world.NewObject("t", "t", []byte("the next batch"))}))
 		same(t, "after it", must(s.Invocation(ctx, c.Invocation))(t), store.Invocation{ID: c.Invocation})
-		same(t, "unresolved", must(s.Unresolved(ctx, 10))(t), []store.Invocation(nil))
+		same(t, "unresolved", unresolved(t, s, 10), []store.Invocation(nil))
 		absent(t, s, c.Objects[0].Hash)
 	})
 	t.Run("a rest commit that is given up while it lands", func(t *testing.T) {
