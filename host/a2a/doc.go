@@ -16,10 +16,10 @@ import (
 
 // Bounds of a request.
 const (
-	MaxBody      = 1 << 20                    // bytes of a POST
-	PostDeadline = coordinator.CallDeadline   // a whole POST
-	ViewDeadline = coordinator.AdmitDeadline  // reading the registry for a card
-	Grace        = coordinator.DetachedBudget // how long past its deadline a call that had an effect may still answer
+	MaxBody      = 1 << 20                   // bytes of a POST
+	PostDeadline = coordinator.CallDeadline  // a whole POST
+	ViewDeadline = coordinator.AdmitDeadline // reading the registry for a card
+	Grace        = coordinator.Aftermath     // how long past its deadline a call that had an effect may still answer
 )
 
 // SkillViewer tells what a session sees, in registry byte order.

@@ -15,8 +15,9 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// MaxSessions bounds one listing of sessions.
-const MaxSessions = 10_000
+// MaxSessions bounds one listing of sessions; there may be more, and a narrower listing
+// shows them.
+const MaxSessions = 20_000
 
 // MaxGoal bounds, in bytes, the text of a genesis.
 const MaxGoal = 16 << 10
@@ -29,7 +30,8 @@ type Ops interface {
 	Genesis(ctx context.Context, goal string) (store.Committed, error)
 	// Mint makes a session; the credential in the answer is shown this once.
 	Mint(ctx context.Context, r MintRequest) (Minted, error)
-	// Sessions lists sessions in order of minting; episode "" means all.
+	// Sessions lists sessions in order of minting; episode "" means all. More than
+	// MaxSessions are KindTooLarge, and none is left out.
 	Sessions(ctx context.Context, episode string) ([]world.Session, error)
 	// Lookup resolves a credential, for idempotent set-up: KindSessionUnknown and
 	// KindSessionExpired as authority has them.
@@ -157,7 +159,10 @@ func (l *Local) Mint(ctx context.Context, r MintRequest) (Minted, error) {
 func (l *Local) Sessions(ctx context.Context, episode string) ([]world.Session, error) {
 	all := []world.Session{}
 	var after world.Ref
-	for len(all) < MaxSessions {
+	for {
+		if len(all) >= MaxSessions {
+			return nil, world.Errorf(world.KindTooLarge, "admin.Sessions", "there are more than %d sessions; list those of one episode with --episode", MaxSessions)
+		}
 		page, err := l.Store.Sessions(ctx, episode, after, store.MaxPage)
 		if err != nil {
 			return nil, err

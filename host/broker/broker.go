@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -108,11 +109,28 @@ type Ticket struct {
 	debit   store.Debit
 
 	output []byte
-	reason string // of a failure
+	reason string        // of a failure
+	ended  chan struct{} // closed when the handler has returned
 }
 
 // Request is the effect request's reference.
 func (t *Ticket) Request() world.Ref { return t.request.Hash }
+
+// Ended is closed when the handler has returned; after Run that is so unless the handler
+// was left behind.
+func (t *Ticket) Ended() <-chan struct{} { return t.ended }
+
+// IntentError is an intent that the store did not confirm.
+type IntentError struct {
+	Request world.Ref // the effect request, which is in the store if the intent is
+	Err     error
+}
+
+func (e *IntentError) Error() string {
+	return "effect intent " + e.Request.String() + ": " + e.Err.Error()
+}
+
+func (e *IntentError) Unwrap() error { return e.Err }
 
 // record is world/effect-record/v1.
 type record struct {
@@ -145,8 +163,8 @@ func request(c Caller, p Planned) (world.Object, error) {
 
 // Intend decides, and if authority and budget allow it makes the intent durable: then a
 // Ticket is returned, else a Done that says why not. A denial spends and writes nothing.
-// An error of kind KindUncertain means that the intent may be durable; the effect must not
-// be performed then.
+// An IntentError of kind KindUncertain means that the intent may be durable; the effect must
+// not be performed then.
 func (b *Broker) Intend(ctx context.Context, c Caller, p Planned) (*Ticket, *Done, error) {
 	req, err := request(c, p)
 	if err != nil {
@@ -168,12 +186,12 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned) (*Ticket, *Don
 		Need: p.Need, Budget: budget, Request: req,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, &IntentError{Request: req.Hash, Err: err}
 	}
 	if debit.Denied {
 		return nil, denied(c, p, req, world.DeniedBudget, debit.Before), nil
 	}
-	return &Ticket{broker: b, caller: c, planned: p, request: req, debit: debit}, nil, nil
+	return &Ticket{broker: b, caller: c, planned: p, request: req, debit: debit, ended: make(chan struct{})}, nil, nil
 }
 
 func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64) *Done {
@@ -187,8 +205,8 @@ func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64)
 
 // Run performs the effect: once, never again. It does not fail; what went wrong is part of
 // what Record writes. Causes go to stderr. A handler that does not stop when its time is
-// over is left behind after StopGrace, so that it cannot hold its episode for ever: the
-// effect is then failed, and the reason says that it may still take place.
+// over is left behind after StopGrace: the effect is then failed, the reason says that it may
+// still take place, and Ended tells when it cannot any more.
 func (t *Ticket) Run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, HandlerTimeout)
 	defer cancel()
@@ -199,7 +217,7 @@ func (t *Ticket) Run(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	t.reason = world.Message(err)
+	t.reason = plain(world.Message(err))
 	switch {
 	case t.reason != "":
 	case ctx.Err() != nil:
@@ -208,6 +226,14 @@ func (t *Ticket) Run(ctx context.Context) {
 		t.reason = "internal failure"
 	}
 	t.tell("effect failed", err)
+}
+
+// plain makes a handler's message fit to be stored and told: UTF-8, at most MaxReason bytes.
+func plain(text string) string {
+	if len(text) > MaxReason {
+		text = text[:MaxReason] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 func (t *Ticket) tell(what string, err error) {
@@ -224,6 +250,7 @@ type answer struct {
 func (t *Ticket) bounded(ctx context.Context) ([]byte, error) {
 	done, left := make(chan answer), make(chan struct{})
 	go func() {
+		defer close(t.ended)
 		var a answer
 		a.out, a.err = t.perform(ctx)
 		select {

@@ -13,8 +13,11 @@ const (
 	StopGrace      = time.Second
 )
 
-// MaxEffectOutput bounds, in bytes, what one effect may answer.
-const MaxEffectOutput = 4 << 20
+// Bounds of what an effect may answer, in bytes.
+const (
+	MaxEffectOutput = 4 << 20 // the output
+	MaxReason       = 4 << 10 // the reason of a failure; a longer one is cut
+)
 
 // Request is one effect to be performed. Its intent is durable before Perform is called.
 type Request struct {

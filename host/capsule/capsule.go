@@ -17,7 +17,7 @@ import (
 const (
 	PhaseTimeout = 2 * time.Second // wall time of one pure phase; it kills, it never decides a result
 	MaxSource    = 1 << 20         // bytes of a source
-	MaxInput     = 4 << 20         // bytes of an input text
+	MaxInput     = 9 << 20         // bytes of an input text: arguments, an effect's output, and what frames them
 	MaxOutput    = 4 << 20         // bytes of an output text
 )
 

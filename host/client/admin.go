@@ -56,9 +56,12 @@ func (a *Admin) do(ctx context.Context, op string, req, answer any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, admin.MaxRequest))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, admin.MaxRequest+1))
 	if err != nil {
 		return err
+	}
+	if len(text) > admin.MaxRequest {
+		return world.Errorf(world.KindTooLarge, "admin."+op, "the daemon's answer is larger than %d bytes", admin.MaxRequest)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return json.Unmarshal(text, answer)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
 )
 
@@ -148,36 +149,13 @@ func (c *HTTP) Tools(ctx context.Context) ([]Tool, error) {
 		return nil, err
 	}
 	for i := range result.Tools {
-		id, err := TransitionID(result.Tools[i].Name)
-		if err != nil {
-			return nil, c.unreadable(err)
+		id, ok := registry.TransitionID(result.Tools[i].Name)
+		if !ok {
+			return nil, c.unreadable(fmt.Errorf("tool name %q is no escaped transition id", result.Tools[i].Name))
 		}
 		result.Tools[i].ID = id
 	}
 	return result.Tools, nil
-}
-
-// TransitionID undoes the escape of registry.ToolName.
-func TransitionID(tool string) (string, error) {
-	var b strings.Builder
-	for i := 0; i < len(tool); i++ {
-		if tool[i] != '_' {
-			b.WriteByte(tool[i])
-			continue
-		}
-		i++
-		switch {
-		case i < len(tool) && tool[i] == 'u':
-			b.WriteByte('_')
-		case i < len(tool) && tool[i] == 'd':
-			b.WriteByte('.')
-		case i < len(tool) && tool[i] == 's':
-			b.WriteByte('/')
-		default:
-			return "", fmt.Errorf("tool name %q is no escaped transition id", tool)
-		}
-	}
-	return b.String(), nil
 }
 
 // Called is one committed call.

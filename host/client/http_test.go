@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ailang.dev/world/host/hashref"
-	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
 )
 
@@ -154,18 +153,6 @@ func TestEvents(t *testing.T) {
 }
 
 // TestTransitionIDUndoesToolName for every kind of character that an id may have.
-func TestTransitionIDUndoesToolName(t *testing.T) {
-	for _, id := range []string{"tools.echo", "ailang-read", "a_b.c/d-e", "a__u_d_s", "A/.", "x"} {
-		if got, err := TransitionID(registry.ToolName(id)); err != nil || got != id {
-			t.Errorf("%s: %s, %v", id, got, err)
-		}
-	}
-	for _, bad := range []string{"a_", "a_x", "_"} {
-		if _, err := TransitionID(bad); err == nil {
-			t.Errorf("%s is taken", bad)
-		}
-	}
-}
 
 // TestCallOnTheWire pins what is sent.
 func TestCallOnTheWire(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"time"
 
+	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/world"
 )
 
@@ -14,6 +15,11 @@ const (
 	AdmitDeadline  = 10 * time.Second // re-admission inside it
 	DetachedBudget = 4 * time.Second  // all that follows an effect
 	MaxWaiting     = 32               // calls that may wait for one episode
+	MaxArgs        = 4 << 20          // bytes of the arguments, canonical
+	// Aftermath is how long past the end of its context Invoke may still go on, so that what
+	// an effect did is told truthfully: a handler stops, and then its outcome, the finish
+	// phase and the commit have their budget.
+	Aftermath = broker.StopGrace + DetachedBudget + time.Second
 )
 
 // Call is one request to run a transition, as a surface hands it over. The surface has

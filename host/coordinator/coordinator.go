@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -47,6 +48,23 @@ type Coordinator struct {
 	sources  *lru.Cache[world.Ref, capsule.Source]
 	episodes gates
 	flights  flights
+	running  sync.WaitGroup // calls, and handlers that were left behind
+}
+
+// Wait returns when no call runs any more, or with ctx's error when that ends first. No
+// call may be begun while it waits.
+func (c *Coordinator) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // New makes a coordinator.

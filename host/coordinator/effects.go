@@ -3,7 +3,8 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
+	"runtime/debug"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,51 +52,75 @@ func (r *run) perform(ctx context.Context, p *plan) (Result, error) {
 	// leaves nothing, after it an intent that is told as indeterminate and never retried.
 	ticket, done, err := r.c.cfg.Broker.Intend(ctx, caller, p.effects[0])
 	if err != nil {
-		return Result{}, r.intentError(ctx, p, err)
+		return Result{}, r.intentError(ctx, err)
 	}
 	if ticket == nil {
 		return r.finish(ctx, p, *done)
 	}
+	return r.account(ctx, p, ticket)
+}
+
+// account does the effect of a durable intent. Whatever goes wrong from here on, a panic
+// included, names what was done.
+func (r *run) account(ctx context.Context, p *plan, ticket *broker.Ticket) (res Result, err error) {
+	named := ticket.Request()
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+		if err != nil {
+			res, err = Result{}, &world.EffectsUnrecordedError{Refs: []world.Ref{named}, Cause: err}
+		}
+	}()
 	r.c.cfg.Pause("effect.intended")
 	// 3. The effect. The caller's going away does not stop it, the call's deadline does.
-	ectx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline(ctx))
+	ectx, cancel := withDeadlineOf(ctx)
 	ticket.Run(ectx)
 	cancel()
+	select {
+	case <-ticket.Ended():
+	default:
+		r.behind = ticket.Ended()
+	}
 	r.c.cfg.Pause("effect.performed")
 	// 4. Outcome and record: from here on everything has a budget of its own. A crash
 	// before the flush leaves the intent, after it a recorded effect without an entry.
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DetachedBudget)
 	defer cancel()
-	done, err = ticket.Record(dctx)
+	done, err := ticket.Record(dctx)
 	if err != nil {
-		return Result{}, &world.EffectsUnrecordedError{Refs: []world.Ref{ticket.Request()}, Cause: err}
+		return Result{}, err
 	}
+	named = done.Record
 	r.c.cfg.Pause("effect.recorded")
 	// 5. Finish and commit.
-	res, err := r.finish(dctx, p, *done)
-	if err != nil {
-		return Result{}, &world.EffectsUnrecordedError{Refs: []world.Ref{done.Record}, Cause: err}
-	}
-	return res, nil
+	return r.finish(dctx, p, *done)
 }
 
-// intentError tells apart an intent that was never written from one that may have been.
-func (r *run) intentError(ctx context.Context, p *plan, err error) error {
-	if world.KindOf(err) != world.KindUncertain {
-		if world.KindOf(err) == world.KindTimeout {
-			return ended(ctx, "coordinator.intend", &world.Error{Op: "coordinator.intend", Kind: world.KindNotCommitted, Err: err})
+// withDeadlineOf is free of ctx's cancellation, but not of its deadline.
+func withDeadlineOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	free := context.WithoutCancel(ctx)
+	if d, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(free, d)
+	}
+	return context.WithCancel(free)
+}
+
+// intentError tells apart an intent that was never written, one that may have been, and
+// one that an earlier try of the same task had written.
+func (r *run) intentError(ctx context.Context, err error) error {
+	const op = "coordinator.intend"
+	switch world.KindOf(err) {
+	case world.KindUncertain:
+		// The effect was not and will not be performed, but the debit may stand: fail closed.
+		var intent *broker.IntentError
+		if errors.As(err, &intent) {
+			return &world.EffectsUnrecordedError{Refs: []world.Ref{intent.Request}, Cause: err}
 		}
-		return &world.Error{Op: "coordinator.intend", Kind: world.KindNotCommitted, Err: err}
+	case world.KindBadRequest, world.KindTaskIDUsed:
+		return &world.Error{Op: op, Kind: world.KindTaskIDUsed, Subject: string(r.id), Err: err}
 	}
-	// The effect was not and will not be performed, but the debit may stand: fail closed,
-	// with what the journal shows by now.
-	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DetachedBudget)
-	defer cancel()
-	inv, readErr := r.c.cfg.Store.Invocation(dctx, r.id)
-	if readErr != nil {
-		err = errors.Join(err, readErr)
-	}
-	return unrecorded(inv.Effects, err)
+	return ended(ctx, op, &world.Error{Op: op, Kind: world.KindNotCommitted, Err: err})
 }
 
 // finish shapes the output, by the finish phase if the plan asks for it, and commits.
@@ -224,11 +249,4 @@ func asUnrecorded(err error) (*world.EffectsUnrecordedError, bool) {
 	var e *world.EffectsUnrecordedError
 	ok := errors.As(err, &e)
 	return e, ok
-}
-
-func deadline(ctx context.Context) time.Time {
-	if d, ok := ctx.Deadline(); ok {
-		return d
-	}
-	return time.Now().Add(CallDeadline)
 }

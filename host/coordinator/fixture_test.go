@@ -29,6 +29,8 @@ type doer struct {
 	ready error
 	// act, unless nil, runs inside each effect.
 	act func(ctx context.Context, r broker.Request)
+	// fail is the error of an effect that is to fail as given.
+	fail error
 }
 
 func (d *doer) Effects() []string { return []string{"Test.Do", "Git.Read"} }
@@ -55,6 +57,8 @@ func (d *doer) Perform(ctx context.Context, r broker.Request) ([]byte, error) {
 		return nil, world.Errorf(world.KindStoreFull, "test", "the disk is full")
 	case "fail":
 		return nil, errors.New("open /secret: broken")
+	case "given":
+		return nil, d.fail
 	case "panic":
 		panic("boom")
 	case "hang":

@@ -25,13 +25,20 @@ type run struct {
 	source     capsule.Source
 	input      world.Object
 	provenance string
+
+	freeEpisode, freeSlot func()
+	behind                <-chan struct{} // unless nil, closed when a handler left behind has ended
 }
 
 // Invoke runs one call and answers after its entry is durable, with a result also for
-// refusals by plan, denials and failed effects. Errors are of the kinds from
-// KindNotAuthorized to KindCapacity, and none of them left an entry; or
-// EffectsUnrecordedError, which says that effects ran. Callers check that one first.
+// refusals by plan, denials and failed effects. An EffectsUnrecordedError says that effects
+// were asked for and the call is not confirmed to be an entry; callers check it first. With
+// KindUnconfirmed the call may be an entry, and the same task id finds out. After any other
+// error there is none: it is of one of the kinds from KindNotAuthorized on, KindBadRequest
+// for a task id or arguments past their bounds, or what a read of the store failed with.
 func (c *Coordinator) Invoke(ctx context.Context, call Call) (Result, error) {
+	c.running.Add(1)
+	defer c.running.Done()
 	ctx, cancel := context.WithTimeout(ctx, CallDeadline)
 	defer cancel()
 	r := &run{c: c, call: call, provenance: call.Surface.Writer()}
@@ -73,15 +80,11 @@ func (r *run) invoke(ctx context.Context) (Result, error) {
 	}
 	r.c.cfg.Pause("call.admitted")
 	// 4. The episode's order, then a slot.
-	leave, err := r.enter(ctx)
-	if err != nil {
+	if err := r.enter(ctx); err != nil {
 		return Result{}, err
 	}
-	defer leave()
-	if !r.desc.Pure() {
-		return r.effectful(ctx)
-	}
-	res, err := r.pure(ctx)
+	defer r.leave()
+	res, err := r.run(ctx)
 	if world.KindOf(err) == world.KindTaskIDUsed {
 		// An earlier try, whose outcome was not known then, landed meanwhile.
 		if again, found, readErr := r.earlier(ctx); found {
@@ -89,6 +92,13 @@ func (r *run) invoke(ctx context.Context) (Result, error) {
 		}
 	}
 	return res, err
+}
+
+func (r *run) run(ctx context.Context) (Result, error) {
+	if r.desc.Pure() {
+		return r.pure(ctx)
+	}
+	return r.effectful(ctx)
 }
 
 func (r *run) admit(ctx context.Context) error {
@@ -117,6 +127,9 @@ func (r *run) admit(ctx context.Context) error {
 // claim fixes the invocation's id and what it stands for, and takes it.
 func (r *run) claim() (release func(), err error) {
 	task := r.call.Task
+	if len(r.call.Args) > MaxArgs {
+		return nil, world.Errorf(world.KindBadRequest, "coordinator.claim", "arguments must be at most %d bytes", MaxArgs)
+	}
 	if task == "" {
 		raw := make([]byte, 16)
 		if _, err := rand.Read(raw); err != nil {
@@ -198,22 +211,39 @@ func (r *run) prepare(ctx context.Context) error {
 }
 
 // enter takes the episode's order, for effectful calls, and then a slot.
-func (r *run) enter(ctx context.Context) (leave func(), err error) {
-	release := func() {}
+func (r *run) enter(ctx context.Context) (err error) {
+	r.freeEpisode, r.freeSlot = func() {}, func() {}
 	if !r.desc.Pure() {
-		if release, err = r.c.episodes.enter(ctx, r.call.Session.Episode, r.writes()); err != nil {
-			return nil, err
+		if r.freeEpisode, err = r.c.episodes.enter(ctx, r.call.Session.Episode, r.writes()); err != nil {
+			return err
 		}
 	}
 	if r.call.Slot == nil {
-		return release, nil
+		return nil
 	}
 	free, err := r.call.Slot(ctx)
 	if err != nil {
-		release()
-		return nil, err
+		r.freeEpisode()
+		return err
 	}
-	return func() { free(); release() }, nil
+	r.freeSlot = free
+	return nil
+}
+
+// leave gives both back. While a handler that was left behind may still write, the episode
+// stays its own.
+func (r *run) leave() {
+	r.freeSlot()
+	if r.behind == nil {
+		r.freeEpisode()
+		return
+	}
+	r.c.running.Add(1)
+	go func() {
+		defer r.c.running.Done()
+		<-r.behind
+		r.freeEpisode()
+	}()
 }
 
 func (r *run) writes() bool {

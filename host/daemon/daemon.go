@@ -26,8 +26,10 @@ const (
 	IdleTimeout   = 120 * time.Second // a connection with nothing to do
 	MaxHeader     = 64 << 10          // bytes of a request's headers
 	// StopTimeout is what calls under way get when the daemon is told to stop: a call's
-	// deadline and what follows an effect.
-	StopTimeout = coordinator.CallDeadline + coordinator.DetachedBudget
+	// deadline and its aftermath.
+	StopTimeout = coordinator.CallDeadline + coordinator.Aftermath
+	// BodyTimeout is the arrival of a body that no handler reads.
+	BodyTimeout = 10 * time.Second
 
 	scanTimeout = 2 * time.Second // the integrity scan at start
 	scanEntries = 2000            // newest entries that it looks at
@@ -151,7 +153,7 @@ func (d *Daemon) Handler(base string) http.Handler {
 		Sessions: core.Authority, Tools: core.Registry, Calls: d.coord,
 		Version: world.Version, Logf: core.Config.Logf,
 	}))
-	return &guard{next: mux, public: d.public}
+	return &guard{next: mux, public: d.public, body: BodyTimeout}
 }
 
 func (d *Daemon) health() rest.Health {
@@ -186,15 +188,21 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 	select {
 	case err = <-failed:
 	case <-ctx.Done():
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
-		defer cancel()
-		if err = srv.Shutdown(stop); err != nil {
-			srv.Close()
-		}
-		operators.Shutdown(stop)
 	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
+	return errors.Join(err, d.stop(context.WithoutCancel(ctx), operators, srv))
+}
+
+// stop takes no more requests, and lets calls under way end, those too whose caller is
+// gone: the store is closed after this.
+func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, StopTimeout)
+	defer cancel()
+	err := operators.Shutdown(ctx)
+	if serr := srv.Shutdown(ctx); serr != nil {
+		err = errors.Join(err, serr, srv.Close())
+	}
+	if werr := d.coord.Wait(ctx); werr != nil {
+		err = errors.Join(err, fmt.Errorf("calls were still running after %v: %w", StopTimeout, werr))
 	}
 	return err
 }
@@ -212,6 +220,7 @@ func (d *Daemon) serveAdmin(base string) (*admin.Server, error) {
 	ops.Shut = nil // closing a connection must not close the store
 	if d.cfg.WorkspaceRoot != "" {
 		if ops.Info.WorkspaceRoot, err = realPath(d.cfg.WorkspaceRoot); err != nil {
+			l.Close()
 			return nil, err
 		}
 	}

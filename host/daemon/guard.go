@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // guard refuses, before any routing, what a web page or a rebound name could send: a Host
@@ -13,7 +14,8 @@ import (
 // trusted. Under the public name only the agents' doors are open.
 type guard struct {
 	next   http.Handler
-	public *url.URL // nil without --public-url
+	public *url.URL      // nil without --public-url
+	body   time.Duration // how long a body that no handler reads may take
 }
 
 // publicPaths are all that the public name reaches.
@@ -27,6 +29,11 @@ var publicPaths = map[string]bool{
 const originExempt = "/api/v1/a2a"
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// An answer that was given without reading the body still waits for the rest of it.
+		// Handlers that read set a limit of their own, and lift it.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.body))
+	}
 	public := g.public != nil && sameHost(r.Host, g.public)
 	switch {
 	case !public && !loopbackHost(r.Host):

@@ -1,11 +1,50 @@
 package daemon
 
 import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"time"
 )
+
+// TestABodyThatDoesNotComeHoldsNothing: an answer that needs no body is given although the
+// body never comes, and the connection ends.
+func TestABodyThatDoesNotComeHoldsNothing(t *testing.T) {
+	inner := http.NewServeMux()
+	inner.HandleFunc("GET /card", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	srv := httptest.NewServer(&guard{next: inner, body: 50 * time.Millisecond})
+	defer srv.Close()
+	for request, want := range map[string]int{
+		"POST /nothing HTTP/1.1\r\nHost: localhost":    404,
+		"POST /card HTTP/1.1\r\nHost: localhost":       405,
+		"GET /card HTTP/1.1\r\nHost: localhost":        401,
+		"POST /nothing HTTP/1.1\r\nHost: evil.example": 403,
+	} {
+		for _, body := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+			conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "%s\r\n%s\r\n\r\n", request, body)
+			in := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil || resp.StatusCode != want {
+				t.Errorf("%s, %s: %v, %v", request, body, resp, err)
+				continue
+			}
+			io.Copy(io.Discard, resp.Body)
+			if rest, _ := io.ReadAll(in); len(rest) != 0 {
+				t.Errorf("%s, %s: the connection goes on with %q", request, body, rest)
+			}
+		}
+	}
+}
 
 func TestGuard(t *testing.T) {
 	public, err := url.Parse("https://world.example.org")
@@ -53,7 +92,7 @@ func TestGuard(t *testing.T) {
 		{name: "loopback beside a public name", host: "localhost", path: "/v1/head", public: true, want: served},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := &guard{next: inner}
+			g := &guard{next: inner, body: time.Second}
 			if c.public {
 				g.public = public
 			}

@@ -16,15 +16,14 @@ import (
 
 // Bounds of a request.
 const (
-	MaxBody          = 4 << 20                    // bytes of a POST
-	MaxBatch         = 1024                       // items of a batch
-	MaxAnswer        = 32 << 20                   // bytes of all answers to one POST
-	MaxToolName      = 64                         // bytes of an escaped name
-	Slots            = 8                          // invocations that run at once
-	PostDeadline     = coordinator.CallDeadline   // a whole POST
-	CallbackDeadline = coordinator.CallDeadline   // one invocation, inside it
-	ViewDeadline     = coordinator.AdmitDeadline  // the first admission, inside it
-	Grace            = coordinator.DetachedBudget // how long past its deadline a call that had an effect may still answer
+	MaxBody          = 4 << 20                   // bytes of a POST
+	MaxBatch         = 1024                      // items of a batch
+	MaxAnswer        = 32 << 20                  // bytes of all answers to one POST
+	Slots            = 8                         // invocations that run at once
+	PostDeadline     = coordinator.CallDeadline  // a whole POST
+	CallbackDeadline = coordinator.CallDeadline  // one invocation, inside it
+	ViewDeadline     = coordinator.AdmitDeadline // the first admission, inside it
+	Grace            = coordinator.Aftermath     // how long past its deadline a call that had an effect may still answer
 )
 
 // ToolViewer tells what a session sees, in registry byte order. A descriptor that has not

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
 )
@@ -127,10 +128,10 @@ func (x *exchange) view() ([]*world.Descriptor, error) {
 		return nil, err
 	}
 	for _, d := range seen {
-		if n := toolNameLen(d.ID); n > MaxToolName {
+		if n := registry.ToolNameLen(d.ID); n > registry.MaxToolName {
 			return nil, &world.Error{
 				Op: "mcp.view", Kind: world.KindBadRequest, Subject: d.ID,
-				Msg:  fmt.Sprintf("its tool name has %d bytes, more than %d", n, MaxToolName),
+				Msg:  fmt.Sprintf("its tool name has %d bytes, more than %d", n, registry.MaxToolName),
 				Hint: "publish it under a shorter id, or grant this session less",
 			}
 		}

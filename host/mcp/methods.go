@@ -9,6 +9,7 @@ import (
 
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
 )
@@ -110,7 +111,7 @@ func (x *exchange) callTool(params jsontext.Value) ([]byte, error) {
 		return nil, err
 	}
 	unknown := surface.Error{Code: surface.CodeInvalidParams, Message: fmt.Sprintf("unknown tool %q", name)}
-	id, ok := TransitionID(name)
+	id, ok := registry.TransitionID(name)
 	seen, err := x.view()
 	if err != nil {
 		return nil, err
@@ -152,6 +153,9 @@ func parseCall(params jsontext.Value) (name string, args []byte, err error) {
 	args, err = hashref.CanonicalObject(raw)
 	if err != nil {
 		return "", nil, invalidParams("arguments %s", surface.Reason(err))
+	}
+	if len(args) > coordinator.MaxArgs {
+		return "", nil, invalidParams("arguments are larger than %d bytes", coordinator.MaxArgs)
 	}
 	return name, args, nil
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
 )
 
@@ -58,7 +59,7 @@ type hints struct {
 }
 
 func render(d *world.Descriptor) ([]byte, error) {
-	t := tool{Name: ToolName(d.ID), Title: d.Title, Description: d.Description}
+	t := tool{Name: registry.ToolName(d.ID), Title: d.Title, Description: d.Description}
 	var err error
 	if t.InputSchema, err = objectSchema(d.InputSchema, nil); err != nil {
 		return nil, err

@@ -12,9 +12,6 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// MaxToolName is the longest MCP tool name, in bytes, that a session's surface may hold.
-const MaxToolName = 64
-
 // Published tells what a publication or removal did.
 type Published struct {
 	Revision  int64     `json:"revision"`
@@ -212,12 +209,6 @@ func refusedSource(what string, err error) error {
 	}
 	return &world.Error{Op: "registry.Publish", Kind: world.KindBadRequest, Msg: what + ": " + msg, Err: err}
 }
-
-// ToolName is a transition id as an MCP tool name: a reversible escape in which _ becomes
-// _u, . becomes _d and / becomes _s.
-func ToolName(id string) string { return toolEscape.Replace(id) }
-
-var toolEscape = strings.NewReplacer("_", "_u", ".", "_d", "/", "_s")
 
 // Check tells whether a manifest could be published, without publishing it: the ids of its
 // transitions, or the error that Publish would give.

@@ -5,6 +5,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -25,7 +26,6 @@ const MaxTransitions = 4096
 type registryStore interface {
 	RegistryHead(ctx context.Context, name string) (store.RegistryHead, error)
 	Object(ctx context.Context, ref world.Ref) (world.Object, error)
-	PutObjects(ctx context.Context, objects []world.Object) error
 	SwapRegistry(ctx context.Context, name string, observed, next world.Ref, objects []world.Object) (store.RegistryHead, error)
 }
 
@@ -50,13 +50,23 @@ type document struct {
 	Transitions []*world.Descriptor `json:"transitions"`
 }
 
-// Snapshot is one state of the transition registry. It is never changed, so descriptor
-// pointers of one head stay the same while it is the newest.
+// Snapshot is one state of the transition registry. It is never changed. A descriptor that
+// did not change since the snapshot before keeps its pointer.
 type Snapshot struct {
 	Head     world.Ref // None: nothing was ever published
 	Revision int64
 	// Transitions are in byte order of their ids.
 	Transitions []*world.Descriptor
+}
+
+// keep takes over the descriptors that are as they were, so that what is cached by their
+// pointers stays of use.
+func (s *Snapshot) keep(old *Snapshot) {
+	for i, d := range s.Transitions {
+		if was := old.Get(d.ID); was != nil && bytes.Equal(hashref.MustMarshal(was), hashref.MustMarshal(d)) {
+			s.Transitions[i] = was
+		}
+	}
 }
 
 // Get finds a descriptor by id, or nil.
@@ -94,6 +104,9 @@ func (r *Registry) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, &world.Error{Op: "registry.Snapshot", Kind: world.KindIntegrity, Subject: head.Head.String(), Err: err}
 	}
 	snap := &Snapshot{Head: head.Head, Revision: head.Revision, Transitions: doc.Transitions}
+	if cached != nil {
+		snap.keep(cached)
+	}
 	r.mu.Lock()
 	r.latest = snap
 	r.mu.Unlock()

@@ -88,6 +88,16 @@ func TestPublishMergesByIDAndMovesTheHead(t *testing.T) {
 	if err != nil || len(snap.Transitions) != 3 || snap.Transitions[0].ID != "a" || snap.Get("c") == nil || snap.Get("d") != nil {
 		t.Fatalf("%+v, %v", snap, err)
 	}
+	before := snap
+	if _, err := r.Publish(ctx, manifest(item("z", nil))); err != nil {
+		t.Fatal(err)
+	}
+	if snap, _ = r.Snapshot(ctx); snap.Get("a") != before.Get("a") || snap.Get("z") == nil {
+		t.Fatal("a descriptor that did not change lost its pointer")
+	}
+	if _, err := r.Remove(ctx, []string{"z"}); err != nil {
+		t.Fatal(err)
+	}
 	d := snap.Get("a")
 	if d.TransitionFn != hashref.SumString(source) || d.Interpreter != set[0].Identity().Ref || d.SemanticsEpoch != 1 || d.Title != "New" {
 		t.Fatalf("%+v", d)
@@ -97,11 +107,11 @@ func TestPublishMergesByIDAndMovesTheHead(t *testing.T) {
 	}
 	// A source that is in the store can be named by its hash.
 	p3, err := r.Publish(ctx, manifest(item("d", map[string]any{"transitionFnFile": nil, "transitionFn": d.TransitionFn.String()})))
-	if err != nil || p3.Revision != 3 {
+	if err != nil || p3.Revision != 5 {
 		t.Fatalf("%+v, %v", p3, err)
 	}
 	p4, err := r.Remove(ctx, []string{"a", "d"})
-	if err != nil || p4.Revision != 4 || p4.Kept != 2 {
+	if err != nil || p4.Revision != 6 || p4.Kept != 2 {
 		t.Fatalf("%+v, %v", p4, err)
 	}
 	if _, err := r.Remove(ctx, []string{"b", "gone"}); world.KindOf(err) != world.KindNotFound {

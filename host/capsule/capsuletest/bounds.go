@@ -127,12 +127,16 @@ func (s *suite) tooMuch(t *testing.T) {
 // is not the one its hash names.
 func (s *suite) bounds(t *testing.T) {
 	e := s.engine(t)
-	most := bytes.Repeat([]byte(" "), capsule.MaxInput)
-	if got, err := run(t, e, Program{s.lang.Echo, string(most)}); err != nil || !bytes.Equal(got, most) {
-		t.Errorf("the largest input: %d bytes, %v", len(got), err)
+	most := strings.Repeat(" ", capsule.MaxInput)
+	want := fmt.Sprintf(`{"length":%d}`, capsule.MaxInput)
+	if got, err := run(t, e, Program{s.lang.Length, most}); err != nil || string(got) != want {
+		t.Errorf("the largest input: %s, %v; want %s", got, err, want)
 	}
-	_, err := run(t, e, Program{s.lang.Echo, string(most) + " "})
+	_, err := run(t, e, Program{s.lang.Length, most + " "})
 	wantKind(t, err, world.KindExecution)
+	if got, err := run(t, e, Program{s.lang.Echo, most[:capsule.MaxOutput]}); err != nil || string(got) != most[:capsule.MaxOutput] {
+		t.Errorf("the largest output: %d bytes, %v", len(got), err)
+	}
 
 	large := capsule.NewSource(bytes.Repeat([]byte("\n"), capsule.MaxSource+1))
 	wantKind(t, e.Check(t.Context(), large), world.KindConvention)

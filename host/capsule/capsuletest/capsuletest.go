@@ -46,6 +46,8 @@ func (p Program) input() []byte {
 type Language struct {
 	// Echo returns its input as it is.
 	Echo []byte
+	// Length returns {"length":N}, N the bytes of its input.
+	Length []byte
 	// Compute returns an object made with all that could tempt an implementation into
 	// being undetermined: the order of maps and sets, sorting, floats, hashes. Steady is
 	// what it must return, canonical.

@@ -45,6 +45,7 @@ func language() capsuletest.Language {
 	returns := func(expr string) capsuletest.Program { return text("def main(text):\n    return " + expr + "\n") }
 	return capsuletest.Language{
 		Echo:    []byte("def main(text):\n    return text\n"),
+		Length:  []byte("def main(text):\n    return '{\"length\":%d}' % len(text)\n"),
 		Compute: text(computeMain),
 		Steady: `{"float":"0.30000000000000004 1e+21 0.3333333333333333","hash":119659539,"items":[["z",0],["é",2],["10",3],["a",9]],` +
 			`"order":{"10":3,"a":9,"z":0,"é":2},"set":[3,1,2],"sorted":["10","a","z","é"],"sum":1999000}`,

@@ -114,7 +114,7 @@ func checkAcked(t *testing.T, s *Store, acked map[int64]string, spent int) {
 			t.Fatal(err)
 		}
 		for _, inv := range open {
-			if inv.State != store.StateOpen || len(inv.Effects) == 0 {
+			if inv.State != store.StateOpen || (len(inv.Effects) == 0) != strings.HasPrefix(string(inv.ID), world.RESTPrefix) {
 				t.Fatalf("unresolved: %+v", inv)
 			}
 			intents[inv.ID] = len(inv.Effects)

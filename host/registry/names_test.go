@@ -1,4 +1,4 @@
-package mcp
+package registry
 
 import (
 	"regexp"
@@ -35,7 +35,7 @@ func FuzzToolName(f *testing.F) {
 		if id, ok := TransitionID(name); !ok || id != text {
 			t.Errorf("%q is %q, which is the name of %q, %v", text, name, id, ok)
 		}
-		if n := toolNameLen(text); n != len(name) {
+		if n := ToolNameLen(text); n != len(name) {
 			t.Errorf("%q has %d bytes, not %d", name, len(name), n)
 		}
 		if world.CheckTransitionID(text) == "" && !mcpName.MatchString(name) {

@@ -1,6 +1,9 @@
-package mcp
+package registry
 
 import "strings"
+
+// MaxToolName is the longest MCP tool name, in bytes, that a session's surface may hold.
+const MaxToolName = 64
 
 // escaper writes a transition's id as a tool name. Every byte that it changes becomes an
 // underscore and a letter, and the underscore itself is one of those, so that no two ids
@@ -10,8 +13,8 @@ var escaper = strings.NewReplacer("_", "_u", ".", "_d", "/", "_s")
 // ToolName is the name under which a transition is a tool.
 func ToolName(id string) string { return escaper.Replace(id) }
 
-// toolNameLen is len(ToolName(id)).
-func toolNameLen(id string) int {
+// ToolNameLen is len(ToolName(id)).
+func ToolNameLen(id string) int {
 	n := len(id)
 	for i := range len(id) {
 		if c := id[i]; c == '_' || c == '.' || c == '/' {
