@@ -51,7 +51,27 @@ type site struct {
 
 	cmd    *exec.Cmd
 	url    string
-	stderr bytes.Buffer
+	stderr *safeBuffer
+
+	entries int64 // of the log, before a resend
+}
+
+// safeBuffer is written by the daemon's pipe while the test reads it.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
 }
 
 func newSite(t *testing.T) *site {
@@ -96,9 +116,15 @@ func (s *site) run(name string, args ...string) string {
 // start starts the daemon and waits for its listening line.
 func (s *site) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(s.bin, "serve", "--db", s.db, "--bind", "127.0.0.1:0", "--workspace-root", filepath.Join(s.dir, "ws"))
-	s.stderr.Reset()
-	s.cmd.Stderr = &s.stderr
+	s.launch(s.bin, "serve", "--db", s.db, "--bind", "127.0.0.1:0", "--workspace-root", filepath.Join(s.dir, "ws"))
+}
+
+// launch starts a program that serves, and waits for its listening line.
+func (s *site) launch(name string, args ...string) {
+	s.t.Helper()
+	s.cmd = exec.Command(name, args...)
+	s.stderr = &safeBuffer{}
+	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)
