@@ -4,6 +4,7 @@
 GO ?= go
 PKGS ?= ./...
 TESTFLAGS ?=
+BENCHFLAGS ?=
 
 .PHONY: build test lint unit deps fuzz bench clean
 
@@ -28,6 +29,12 @@ unit:
 	@$(GO) test -race -timeout 20m -v $(TESTFLAGS) $(PKGS) >bin/test.log 2>&1; rc=$$?; \
 	grep -E '^(ok|FAIL|panic:)|^ *--- (FAIL|SKIP)' bin/test.log || true; \
 	if [ $$rc -ne 0 ]; then grep -nE -B30 '^ *--- FAIL|^panic:|DATA RACE|\[build failed\]' bin/test.log | tail -n 200; fi; exit $$rc
+
+# Side by side, ratios first; see bench/README.md. BENCHFLAGS="-short" shows that it works,
+# "-write bench/README.md" keeps the tables. Stores that take long to fill stay in bin/bench.
+bench: build
+	$(GO) build -o bin/world-bench ./bench
+	bin/world-bench -worldd bin/ailang-worldd -cache bin/bench $(BENCHFLAGS)
 
 clean:
 	rm -rf bin

@@ -51,6 +51,7 @@ var may = map[string]string{
 	"host/worldtest/wire":      "*",
 	"cmd/ailang-worldd":        "host/cli",
 	"test/e2e":                 "*",
+	"bench":                    "*",
 }
 
 // environment is what only main may read: a package is told everything by its caller.
@@ -98,7 +99,8 @@ func TestArrowsRunDown(t *testing.T) {
 			if ours && allowed != "*" && !strings.Contains(" "+allowed+" ", " "+inner+" ") {
 				t.Errorf("%s imports %s: %s may import only %q", file, inner, dir, allowed)
 			}
-			if strings.Contains(path, "modelcontextprotocol") && dir != "test/e2e" {
+			// bench serves with them to have something to compare with.
+			if strings.Contains(path, "modelcontextprotocol") && dir != "test/e2e" && dir != "bench" {
 				t.Errorf("%s imports %s: the official SDKs are clients in tests, never the server", file, path)
 			}
 		}
@@ -107,7 +109,7 @@ func TestArrowsRunDown(t *testing.T) {
 
 func TestOnlyMainReadsTheEnvironment(t *testing.T) {
 	productFiles(t, func(dir, file string) {
-		if strings.HasPrefix(dir, "cmd/") || strings.HasPrefix(dir, "test/") || strings.HasPrefix(dir, "host/worldtest") {
+		if strings.HasPrefix(dir, "cmd/") || strings.HasPrefix(dir, "test/") || strings.HasPrefix(dir, "host/worldtest") || dir == "bench" {
 			return // main, and what only tests import
 		}
 		text, err := os.ReadFile(file)
