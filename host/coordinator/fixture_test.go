@@ -70,14 +70,16 @@ func (d *doer) Perform(ctx context.Context, r broker.Request) ([]byte, error) {
 
 // fixture is a coordinator over a real store and engine.
 type fixture struct {
-	t      *testing.T
-	store  *sqlite.Store
-	reg    *registry.Registry
-	coord  *coordinator.Coordinator
-	doer   *doer
-	events *faultStore
-	logs   []string
-	now    time.Time
+	t       *testing.T
+	path    string
+	engines capsule.Set
+	store   *sqlite.Store
+	reg     *registry.Registry
+	coord   *coordinator.Coordinator
+	doer    *doer
+	events  *faultStore
+	logs    []string
+	now     time.Time
 }
 
 // faultStore is the real store, with a chance to come between.
@@ -113,7 +115,8 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	ctx := context.Background()
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(t.TempDir(), "w.db"), Logf: t.Logf})
+	f.path = filepath.Join(t.TempDir(), "w.db")
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: f.path, Logf: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +125,7 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { eng.Close(); s.Close() })
+	t.Cleanup(func() { eng.Close(); f.store.Close() })
 	f.reg = registry.New(s, capsule.Set{eng}, func() time.Time { return f.now })
 	if err := f.reg.Bootstrap(ctx); err != nil {
 		t.Fatal(err)
@@ -132,12 +135,34 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.engines = capsule.Set{eng}
 	f.coord = coordinator.New(coordinator.Config{
-		Store: f.events, Registry: f.reg, Engines: capsule.Set{eng},
+		Store: f.events, Registry: f.reg, Engines: f.engines,
 		Broker: &broker.Broker{Store: f.events, Handlers: handlers, Now: func() time.Time { return f.now },
 			Logf: func(format string, args ...any) { f.logs = append(f.logs, fmt.Sprintf(format, args...)) }},
 	})
 	return f
+}
+
+// reopen closes the store and makes a new coordinator over the file.
+func (f *fixture) reopen() {
+	f.t.Helper()
+	if err := f.store.Close(); err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: f.path, Logf: f.t.Logf})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.store, f.events = s, &faultStore{Store: s}
+	now := func() time.Time { return f.now }
+	f.reg = registry.New(s, f.engines, now)
+	handlers, err := broker.Serve(f.doer)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.coord = coordinator.New(coordinator.Config{Store: f.events, Registry: f.reg, Engines: f.engines,
+		Broker: &broker.Broker{Store: f.events, Handlers: handlers, Now: now, Logf: f.t.Logf}})
 }
 
 func (f *fixture) genesis() {
