@@ -45,10 +45,12 @@ type Identity struct {
 // Errors are *world.Error of three kinds: KindConvention, the source does not load, or its
 // main is missing or of the wrong shape; KindExecution, the run failed: the program erred,
 // or went over its steps, time, memory or output; KindBadOutput, main returned no text.
+// An engine whose interpreter is a file that cannot be used any more is KindEngineMissing.
 // A context that ends is KindDeadline or KindCanceled. Causes are for stderr.
 type Engine interface {
 	Identity() Identity
-	// Extension is the ending of this engine's source files, with its dot.
+	// Extension is the ending of this engine's source files, with its dot; "" if it runs
+	// what was published for it and takes nothing new.
 	Extension() string
 	// Check tells whether a source could be published. It runs no main.
 	Check(ctx context.Context, src Source) error
@@ -56,6 +58,13 @@ type Engine interface {
 	Run(ctx context.Context, src Source, input []byte) ([]byte, error)
 	// Close ends what the engine keeps running.
 	Close() error
+}
+
+// Preparer is an Engine that stores sources in another form than their authors write.
+type Preparer interface {
+	// Prepare gives the text to be stored. What it gave it gives back unchanged. A text that
+	// it cannot take is KindConvention, with a message for the author.
+	Prepare(text []byte) ([]byte, error)
 }
 
 // RunObject runs a source and canonicalises what it returned, which must be a JSON object
@@ -91,10 +100,11 @@ func (s Set) ByRef(ref world.Ref) Engine {
 	return nil
 }
 
-// ByExtension is the engine for a file's ending, or nil.
+// ByExtension is the engine for a file's ending, or nil: the first, so that of several
+// interpreters of one language the current one is put first.
 func (s Set) ByExtension(ext string) Engine {
 	for _, e := range s {
-		if e.Extension() == ext {
+		if ext != "" && e.Extension() == ext {
 			return e
 		}
 	}

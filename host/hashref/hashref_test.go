@@ -178,3 +178,18 @@ func FuzzCanonical(f *testing.F) {
 		}
 	})
 }
+
+func TestStreamIsSumInParts(t *testing.T) {
+	s := NewStream()
+	if s.Ref() != SumString("") {
+		t.Errorf("of nothing: %s", s.Ref())
+	}
+	for _, part := range []string{"a", "", "bc"} {
+		if n, err := s.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if s.Ref() != SumString("abc") || s.Ref() != SumString("abc") {
+		t.Errorf("of abc: %s", s.Ref())
+	}
+}

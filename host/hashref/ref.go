@@ -91,6 +91,22 @@ func (r Ref) Digest() []byte {
 	return append([]byte(nil), r.digest[:]...)
 }
 
+// AppendDigest adds the digest's bytes to b; nothing for None.
+func (r Ref) AppendDigest(b []byte) []byte {
+	if !r.set {
+		return b
+	}
+	return append(b, r.digest[:]...)
+}
+
+// AppendText adds the canonical text to b; nothing for None.
+func (r Ref) AppendText(b []byte) ([]byte, error) {
+	if !r.set {
+		return b, nil
+	}
+	return hex.AppendEncode(append(b, prefix...), r.digest[:]), nil
+}
+
 // Hex is the digest as 64 lower-case digits; "" for None.
 func (r Ref) Hex() string {
 	if !r.set {

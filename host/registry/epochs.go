@@ -41,7 +41,8 @@ func (e *Epochs) Of(ref world.Ref) int64 {
 
 // Bootstrap makes sure that every engine of this daemon is nominated: the first start
 // writes epoch 1, a later one with engines that no epoch nominates appends one epoch with
-// just those. It stores the engines' objects too. Nothing is written if nothing is new.
+// just those. It stores the engines' objects too. Nothing is written if nothing is new. An
+// engine that takes no new sources is not nominated: it was, when it did.
 func (r *Registry) Bootstrap(ctx context.Context) error {
 	var observed world.Ref
 	cur := &Epochs{}
@@ -57,7 +58,7 @@ func (r *Registry) Bootstrap(ctx context.Context) error {
 	var objects []world.Object
 	for _, e := range r.engines {
 		id := e.Identity()
-		if cur.Of(id.Ref) != 0 {
+		if cur.Of(id.Ref) != 0 || e.Extension() == "" {
 			continue
 		}
 		next.Interpreters = append(next.Interpreters, Interpreter{Name: id.Name, Ref: id.Ref})

@@ -169,9 +169,16 @@ func (r *Registry) source(ctx context.Context, it *manifestItem, files map[strin
 	if len(text) > capsule.MaxSource {
 		return capsule.Source{}, nil, bad("transition %q: transitionFnFile %q is larger than %d bytes", it.ID, it.TransitionFnFile, capsule.MaxSource)
 	}
+	what := it.ID + ": " + it.TransitionFnFile
+	if p, ok := eng.(capsule.Preparer); ok {
+		var err error
+		if text, err = p.Prepare(text); err != nil {
+			return capsule.Source{}, nil, refusedSource(what, err)
+		}
+	}
 	src := capsule.NewSource(text)
 	if err := eng.Check(ctx, src); err != nil {
-		return capsule.Source{}, nil, refusedSource(it.ID+": "+it.TransitionFnFile, err)
+		return capsule.Source{}, nil, refusedSource(what, err)
 	}
 	return src, eng, nil
 }
@@ -195,6 +202,9 @@ func (r *Registry) storedSource(ctx context.Context, it *manifestItem, snap *Sna
 	}
 	var last error
 	for _, e := range r.engines {
+		if e.Extension() == "" {
+			continue
+		}
 		if last = e.Check(ctx, src); last == nil {
 			return src, e, nil
 		}

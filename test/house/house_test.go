@@ -30,6 +30,7 @@ var may = map[string]string{
 	"host/capsule":             "host/world host/hashref",
 	"host/capsule/capsuletest": "host/capsule host/world host/hashref",
 	"host/capsule/starlark":    "host/capsule host/world host/hashref",
+	"host/capsule/ailang":      "host/capsule host/world host/hashref",
 	"host/authority":           "host/world host/hashref",
 	"host/registry":            "host/capsule host/store host/world host/hashref",
 	"host/broker":              "host/store host/world host/hashref",

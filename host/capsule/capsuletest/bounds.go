@@ -127,14 +127,18 @@ func (s *suite) tooMuch(t *testing.T) {
 // is not the one its hash names.
 func (s *suite) bounds(t *testing.T) {
 	e := s.engine(t)
-	most := strings.Repeat(" ", capsule.MaxInput)
-	want := fmt.Sprintf(`{"length":%d}`, capsule.MaxInput)
+	most := strings.Repeat(" ", s.lang.maxInput())
+	want := fmt.Sprintf(`{"length":%d}`, len(most))
 	if got, err := run(t, e, Program{s.lang.Length, most}); err != nil || string(got) != want {
 		t.Errorf("the largest input: %s, %v; want %s", got, err, want)
 	}
 	_, err := run(t, e, Program{s.lang.Length, most + " "})
 	wantKind(t, err, world.KindExecution)
-	if got, err := run(t, e, Program{s.lang.Echo, most[:capsule.MaxOutput]}); err != nil || string(got) != most[:capsule.MaxOutput] {
+	if len(most) < capsule.MaxOutput {
+		if got, err := run(t, e, s.lang.Full); err != nil || len(got) != capsule.MaxOutput {
+			t.Errorf("the largest output: %d bytes, %v", len(got), err)
+		}
+	} else if got, err := run(t, e, Program{s.lang.Echo, most[:capsule.MaxOutput]}); err != nil || string(got) != most[:capsule.MaxOutput] {
 		t.Errorf("the largest output: %d bytes, %v", len(got), err)
 	}
 

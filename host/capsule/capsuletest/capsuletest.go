@@ -75,6 +75,11 @@ type Language struct {
 	Gigabytes map[string]Program
 	// TooMuch returns more than capsule.MaxOutput bytes.
 	TooMuch Program
+	// MaxInput is how many blanks an input may hold where that is less than
+	// capsule.MaxInput; 0 where it is not. Full then returns capsule.MaxOutput bytes, which
+	// Echo cannot be given.
+	MaxInput int
+	Full     Program
 	// Hostile are sources meant to bring down whatever runs them: deep nestings, cycles,
 	// collisions. They may end in any way that the contract knows.
 	Hostile map[string]Program
@@ -116,6 +121,13 @@ func Run(t *testing.T, lang Language, open func(t *testing.T) capsule.Engine) {
 		}
 		t.Run(part.name, part.test)
 	}
+}
+
+func (l Language) maxInput() int {
+	if l.MaxInput == 0 {
+		return capsule.MaxInput
+	}
+	return l.MaxInput
 }
 
 type suite struct {

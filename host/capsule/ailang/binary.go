@@ -1,0 +1,100 @@
+package ailang
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/world"
+)
+
+// binary is one archived file and what is known of it.
+type binary struct {
+	path string
+	ref  world.Ref
+
+	mu    sync.Mutex
+	stamp fs.FileInfo // of the file when it was last hashed, and fitted
+	image *image      // what is executed
+}
+
+// prove makes sure that the file is what its name says. It is hashed again only if its
+// size, times, inode or device changed. That is sound enough because nothing is executed
+// from the file once there is an image: a change that leaves all of them as they were (it
+// takes the clock set back, or a device written to directly) is not noticed until the next
+// start, and does not run. Where there is no image but the file itself, see image_other.go.
+func (b *binary) prove() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.proveLocked()
+}
+
+func (b *binary) proveLocked() error {
+	st, err := os.Lstat(b.path)
+	if err != nil {
+		return fmt.Errorf("the archived binary: %w", err)
+	}
+	if b.stamp != nil && sameFile(b.stamp, st) {
+		return nil
+	}
+	b.stamp = nil
+	if err := b.hash(); err != nil {
+		return fmt.Errorf("the archived binary %s %w", b.path, err)
+	}
+	b.stamp = st // from before it was hashed: a change meanwhile shows next time
+	return nil
+}
+
+var errOther = errors.New("is not the file that was archived: its hash does not fit its name")
+
+// hash reads the file and compares it with its name.
+func (b *binary) hash() error {
+	f, _, err := openRegular(b.path, nofollow)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return fits(io.Discard, f, b.ref)
+}
+
+// fits copies a file and tells whether what was copied is what ref names.
+func fits(w io.Writer, f *os.File, ref world.Ref) error {
+	sum := hashref.NewStream()
+	if _, err := io.Copy(io.MultiWriter(w, sum), io.LimitReader(f, MaxBinary+1)); err != nil {
+		return err
+	}
+	if sum.Ref() != ref {
+		return errOther
+	}
+	return nil
+}
+
+// ready gives the path to execute, after the file was proved.
+func (b *binary) ready() (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.proveLocked(); err != nil {
+		return "", err
+	}
+	if b.image == nil {
+		img, err := newImage(b.path, b.ref)
+		if err != nil {
+			return "", err
+		}
+		b.image = img
+	}
+	return b.image.path, nil
+}
+
+func (b *binary) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.image != nil {
+		b.image.close()
+		b.image = nil
+	}
+}

@@ -1,0 +1,135 @@
+package ailang
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/capsuletest"
+)
+
+// standin is the path of the program that stands in for a release; see testdata/standin.
+var standin string
+
+func TestMain(m *testing.M) {
+	code, err := withStandin(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+func withStandin(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "standin-*")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	standin = filepath.Join(dir, "ailang")
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", standin, "./testdata/standin").CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("%w: %s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// release makes another release of the stand-in: a file of its own, so a hash of its own.
+func release(t testing.TB, version, fault string) string {
+	t.Helper()
+	program, err := os.ReadFile(standin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about, err := json.Marshal(map[string]string{"version": version, "fault": fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ailang")
+	if err := os.WriteFile(path, append(append(program, "\x00STANDIN"...), about...), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func testConfig(t testing.TB) Config {
+	return Config{Archive: filepath.Join(t.TempDir(), "world.db.archive"), Temp: t.TempDir(), Slots: capsule.NewSlots(capsule.MaxSubprocesses), Logf: t.Logf}
+}
+
+func pin(t testing.TB, cfg Config, path string) *Engine {
+	t.Helper()
+	e, err := Pin(t.Context(), cfg, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+// body is a source whose main is one statement.
+func body(statement string) []byte {
+	return []byte("-- a comment\n\nmodule host/capsule/main\n\nexport func main(input: string) -> string =\n  " + statement + "\n")
+}
+
+func program(statement string) capsuletest.Program {
+	return capsuletest.Program{Source: body(statement)}
+}
+
+// TestEngine is the whole suite.
+func TestEngine(t *testing.T) {
+	capsuletest.Run(t, language(), func(t *testing.T) capsule.Engine {
+		e, err := Pin(t.Context(), testConfig(t), standin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	})
+}
+
+func language() capsuletest.Language {
+	lang := capsuletest.Language{
+		Echo: body("echo"), Length: body("length"),
+		Compute:  program("compute"),
+		Steady:   `{"float":"1.1 1e+21 0.3333333333333333","hash":"c6976e81","keys":["10","a","z","{}","é"],"map":{"10":3,"a":1,"z":0,"{}":4,"é":2}}`,
+		Remember: program("remember"),
+		Broken: map[string][]byte{
+			"empty": nil, "no module": []byte("export func main(input: string) -> string =\n  echo\n"),
+			"another module": bytes.Replace(body("echo"), []byte("host/capsule/main"), []byte("host/capsule/other"), 1),
+			"no main":        []byte("module host/capsule/main\n"), "main of a wrong shape": []byte("module host/capsule/main\nexport func main(n: int) -> string =\n  echo\n"),
+			"main is not exported": []byte("module host/capsule/main\nfunc main(input: string) -> string =\n  echo\n"),
+			"undefined name":       body("shell ls"), "two statements": body("echo\n  echo"), "not UTF-8": body("say \xff"), "NUL": []byte("\x00"),
+		},
+		Fails: program("fail broken on purpose"), FailText: "broken on purpose",
+		NotText: map[string]capsuletest.Program{
+			"nothing": program("raw"), "not UTF-8": program("raw 7bff7d"), "half a letter": program("raw c3"),
+		},
+		Endless:   program("loop"),
+		Long:      program("sleep"),
+		Gigabytes: map[string]capsuletest.Program{"taken": program("take 4096"), "a nested call": program("nest")},
+		TooMuch:   program(fmt.Sprintf("print %d", capsule.MaxOutput+1)),
+		MaxInput:  MaxArgument - len(`""`),
+		Full:      program(fmt.Sprintf("print %d", capsule.MaxOutput)),
+		Hostile: map[string]capsuletest.Program{
+			"panics": program("panic"), "writes for ever": program("print 100000000"), "noise": program("noise"),
+			"leaves a process": program("leave hostile"), "many processes": program("grow"), "wrecks its folder": program("wreck"),
+			"a long line":   {Source: []byte("--" + strings.Repeat("x", capsule.MaxSource-2))},
+			"many lines":    {Source: bytes.Repeat([]byte("\n"), capsule.MaxSource)},
+			"only quotes":   {Source: body("echo"), Input: strings.Repeat(`"`, MaxArgument/2)},
+			"shell letters": {Source: body("echo"), Input: "$(reboot) `reboot` ; && | \n -- --caps FS"},
+			"a flag":        {Source: body("echo"), Input: "--caps=FS"},
+		},
+	}
+	lang.Unreachable = map[string]capsuletest.Program{}
+	for _, what := range []string{"IO", "FS", "Net", "Clock", "Env", "Process", "Random"} {
+		lang.Unreachable[what] = program("reach " + what)
+	}
+	return lang
+}

@@ -1,0 +1,126 @@
+package ailang
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ailang.dev/world/host/capsule"
+)
+
+// What one process may take. Each is for a process, and so also holds what left its run.
+const (
+	// AddressSpace is in bytes. A program in Go reserves some 1.2 GiB before its first line.
+	AddressSpace = 5 << 29
+	// FileSize is in bytes of one file.
+	FileSize = 1 << 20
+	// OpenFiles counts descriptors.
+	OpenFiles = 128
+	// Processes counts processes and threads of one run. It holds only in a user namespace,
+	// where it counts the run's alone: elsewhere it would count all of the user's.
+	Processes = 128
+)
+
+// walls knows how far this system lets a process be confined. The most is tried first, and
+// what it was that held is kept.
+type walls struct {
+	mu    sync.Mutex
+	found bool
+	level int
+	why   error // why the level before was not granted
+}
+
+// levels, from most to least. A process namespace without a user namespace is for the
+// privileged alone, and is preferred: starting in a user namespace copies the daemon's page
+// tables.
+var levels = []func(*syscall.SysProcAttr){
+	func(a *syscall.SysProcAttr) { a.Cloneflags = unix.CLONE_NEWPID },
+	func(a *syscall.SysProcAttr) {
+		a.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	},
+	func(*syscall.SysProcAttr) {},
+}
+
+const (
+	levelUser  = 1
+	levelGroup = 2 // the process group alone
+)
+
+// refusals are how systems say that a namespace is not granted.
+var refusals = []error{unix.EPERM, unix.EACCES, unix.EINVAL, unix.ENOSPC, unix.EUSERS, unix.ENOSYS}
+
+// start starts a command behind the best walls there are, and limits it. Between its start
+// and its limits lies the moment in which the binary itself starts, and has read no source.
+func (w *walls) start(command func() *exec.Cmd) (*exec.Cmd, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for level := w.level; ; level++ {
+		cmd := command()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		levels[level](cmd.SysProcAttr)
+		err := cmd.Start()
+		if err == nil {
+			w.found, w.level = true, level
+			return cmd, limit(cmd, level)
+		}
+		refused := slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
+		if w.found || !refused || level == levelGroup {
+			return nil, err
+		}
+		w.why = err
+	}
+}
+
+func (w *walls) unconfined() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.level < levelGroup {
+		return nil
+	}
+	return w.why
+}
+
+// limit sets a process's rlimits. One that cannot be limited is ended.
+func limit(cmd *exec.Cmd, level int) error {
+	limits := map[int]uint64{
+		unix.RLIMIT_AS: AddressSpace, unix.RLIMIT_FSIZE: FileSize, unix.RLIMIT_NOFILE: OpenFiles, unix.RLIMIT_CORE: 0,
+		unix.RLIMIT_CPU: uint64(capsule.PhaseTimeout/time.Second)*uint64(runtime.NumCPU()) + 2,
+	}
+	if level == levelUser {
+		limits[unix.RLIMIT_NPROC] = Processes
+	}
+	for what, most := range limits {
+		err := unix.Prlimit(cmd.Process.Pid, what, &unix.Rlimit{Cur: most, Max: most}, nil)
+		if err != nil && err != unix.ESRCH { // ESRCH: it has ended
+			kill(cmd.Process.Pid)
+			_ = cmd.Wait()
+			return fmt.Errorf("rlimit %d: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// privilegesEnd keeps what this thread starts from gaining privileges by what it executes.
+// A kernel that does not know this has none to gain in a namespace either.
+func privilegesEnd() { _ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
+
+// awaitEnd returns when a child has ended, and leaves it to be waited for: until then its
+// number, and its group's, are nobody else's.
+func awaitEnd(pid int) {
+	for {
+		var info unix.Siginfo
+		if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return
+		}
+	}
+}
