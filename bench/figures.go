@@ -17,6 +17,7 @@ const (
 	millis unit = "ms"
 	rate   unit = "/s"
 	mega   unit = "MB"
+	kilo   unit = "KB"
 	words  unit = ""
 )
 
@@ -59,6 +60,8 @@ func (u unit) print(v float64) string {
 		return digits(v / 1e3)
 	case millis:
 		return digits(v / 1e6)
+	case kilo:
+		return digits(v / (1 << 10))
 	case mega:
 		return digits(v / (1 << 20))
 	case rate:

@@ -206,8 +206,9 @@ func (o *outcome) err(what string) error {
 	return nil
 }
 
-// load lets callers call until the time is over; each makes at least one call.
-func load(ctx context.Context, callers []*caller, d time.Duration) outcome {
+// load lets callers call until the time is over, or each has made as many calls as limit
+// says; 0 sets no limit. Each makes at least one call.
+func load(ctx context.Context, callers []*caller, d time.Duration, limit int64) outcome {
 	parts := make([]outcome, len(callers))
 	var wg sync.WaitGroup
 	begun := time.Now()
@@ -217,7 +218,7 @@ func load(ctx context.Context, callers []*caller, d time.Duration) outcome {
 			o.hist = newHist()
 			for {
 				o.add(c.call(ctx))
-				if time.Since(begun) >= d || ctx.Err() != nil {
+				if time.Since(begun) >= d || o.calls+o.errors == limit || ctx.Err() != nil {
 					return
 				}
 			}

@@ -69,6 +69,7 @@ type options struct {
 	rounds   int
 	slice    time.Duration // how long one thing is measured before the next takes its turn
 	sizes    [2]int64      // entries of the two stores that are compared
+	page     int64         // entries of a page that is read
 	callers  []int
 	starts   int
 	cache    string // where stores are kept between runs, and scratch files
@@ -85,9 +86,11 @@ const (
 	usualSlice  = 2 * time.Second
 	usualLarge  = 1_000_000
 	usualSmall  = 1_000
-	shortSlice  = 60 * time.Millisecond
-	shortLarge  = 2_000
-	shortSmall  = 600 // more than one page
+	shortSlice  = 40 * time.Millisecond
+	usualPage   = 500
+	shortLarge  = 300
+	shortSmall  = 100
+	shortPage   = 50
 )
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -99,7 +102,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.rounds, "rounds", usualRounds, "rounds of each comparison")
 	fs.DurationVar(&o.slice, "slice", usualSlice, "how long one thing is measured in a round")
 	large := fs.Int64("entries", usualLarge, "entries of the large store")
-	fs.StringVar(&o.cache, "cache", filepath.Join("bin", "bench"), "`folder` for the stores, kept between runs, and for scratch files; its disk is what is measured")
+	fs.StringVar(&o.cache, "cache", filepath.Join("bin", "bench"), "`folder` for the large store, kept between runs, and for scratch files; its disk is what is measured")
 	fs.StringVar(&o.worldd, "worldd", "", "the daemon's `binary`; empty runs the same code out of this one")
 	fs.StringVar(&only, "only", "", "sections to run, comma-separated, of "+strings.Join(sectionNames(), ","))
 	fs.StringVar(&o.profile, "profile", "", "measure nothing, write CPU and allocation profiles of the call path into `folder`")
@@ -111,10 +114,10 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
-	o.sizes, o.callers, o.starts = [2]int64{usualSmall, *large}, []int{1, 8, 64}, 2*o.rounds+1
+	o.sizes, o.page, o.callers, o.starts = [2]int64{usualSmall, *large}, usualPage, []int{1, 8, 64}, 2*o.rounds+1
 	if o.short {
-		o.rounds, o.slice, o.starts = 2, shortSlice, 2
-		o.sizes, o.callers = [2]int64{shortSmall, shortLarge}, []int{1, 8}
+		o.rounds, o.slice, o.starts = 1, shortSlice, 1
+		o.sizes, o.page, o.callers = [2]int64{shortSmall, shortLarge}, shortPage, []int{1, 4}
 	}
 	if o.rounds < 1 || o.slice <= 0 || o.sizes[1] <= o.sizes[0] {
 		return o, fmt.Errorf("rounds and slice must be positive, entries more than %d", o.sizes[0])
@@ -147,8 +150,8 @@ func sections() []section {
 	return []section{
 		{"one", (*bench).oneCaller},
 		{"many", (*bench).manyCallers},
-		{"size", (*bench).bySize},
 		{"start", (*bench).starting},
+		{"size", (*bench).bySize},
 		{"engine", (*bench).engines},
 	}
 }
@@ -168,7 +171,7 @@ type bench struct {
 	log     io.Writer
 	scratch string // inside the cache, removed at the end
 	nums    numbers
-	kept    *[2]*site // the stores that are kept between runs, once they are ready
+	kept    *[2]*site // the small and the large store, once they are ready
 }
 
 func (b *bench) open() error {

@@ -23,7 +23,7 @@ type contender struct {
 }
 
 // crowd is what a contender did with a number of callers.
-type crowd struct{ rate, p50, p99, cpu cell }
+type crowd struct{ rate, p50, p99, cpu, written cell }
 
 // manyCallers puts the daemon, which makes every call durable, beside servers that store
 // nothing.
@@ -42,7 +42,7 @@ func (b *bench) manyCallers(ctx context.Context) (_ []table, err error) {
 			c.callers = append(c.callers, newCaller(client, srv.url, ask(i), b.nums))
 		}
 		for _, n := range b.opt.callers {
-			c.at[n] = &crowd{cell{Unit: rate}, cell{Unit: micros}, cell{Unit: micros}, cell{Unit: micros}}
+			c.at[n] = &crowd{cell{Unit: rate}, cell{Unit: micros}, cell{Unit: micros}, cell{Unit: micros}, cell{Unit: kilo}}
 		}
 		all = append(all, c)
 	}
@@ -106,7 +106,8 @@ func (b *bench) crowds(ctx context.Context, all []*contender) error {
 
 func (c *contender) turn(ctx context.Context, n int, d time.Duration, keep bool) error {
 	before, cpuErr := c.srv.cpu()
-	o := load(ctx, c.callers[:n], d)
+	wrote, writtenErr := c.srv.written()
+	o := load(ctx, c.callers[:n], d, 0)
 	if err := o.err(fmt.Sprintf("%s, %d callers", c.name, n)); err != nil {
 		return err
 	}
@@ -120,6 +121,9 @@ func (c *contender) turn(ctx context.Context, n int, d time.Duration, keep bool)
 	at.p99.Rounds = append(at.p99.Rounds, o.quantile(99))
 	if after, err := c.srv.cpu(); cpuErr == nil && err == nil {
 		at.cpu.Rounds = append(at.cpu.Rounds, float64(after-before)/float64(o.calls))
+	}
+	if after, err := c.srv.written(); writtenErr == nil && err == nil {
+		at.written.Rounds = append(at.written.Rounds, (after-wrote)/float64(o.calls))
 	}
 	return nil
 }
@@ -135,7 +139,7 @@ func crowdTables(all []*contender, callers []int) []table {
 	}
 	figures := table{
 		Title: "Many callers: the figures behind it",
-		Note:  "Processor time of the server alone, from /proc; memory is the most that was ever resident.",
+		Note:  "Processor time, bytes written and memory are of the server alone, from `/proc`; memory is the most that was ever resident.",
 		Head:  []string{"server"},
 	}
 	for _, n := range callers {
@@ -143,7 +147,7 @@ func crowdTables(all []*contender, callers []int) []table {
 		figures.Head = append(figures.Head, fmt.Sprintf("calls/s, %d", n))
 	}
 	ratios.Head = append(ratios.Head, fmt.Sprintf("its CPU a call ÷ World's, %d", most), "its peak memory ÷ World's")
-	figures.Head = append(figures.Head, fmt.Sprintf("p50 µs, %d", most), fmt.Sprintf("p99 µs, %d", most), fmt.Sprintf("CPU µs a call, %d", most), "peak MB", "calls checked")
+	figures.Head = append(figures.Head, fmt.Sprintf("p50 µs, %d", most), fmt.Sprintf("p99 µs, %d", most), fmt.Sprintf("CPU µs a call, %d", most), fmt.Sprintf("KB written a call, %d", most), "peak MB", "calls checked")
 	for _, c := range all {
 		base := all[0]
 		if len(all) > 1 && strings.HasSuffix(c.name, gcTuned) {
@@ -155,7 +159,7 @@ func crowdTables(all []*contender, callers []int) []table {
 			f.Cells = append(f.Cells, c.at[n].rate)
 		}
 		r.Cells = append(r.Cells, per(c.at[most].cpu, base.at[most].cpu), per(c.peak, base.peak))
-		f.Cells = append(f.Cells, c.at[most].p50, c.at[most].p99, c.at[most].cpu, c.peak, say("%d", c.calls))
+		f.Cells = append(f.Cells, c.at[most].p50, c.at[most].p99, c.at[most].cpu, c.at[most].written, c.peak, say("%d", c.calls))
 		ratios.Rows, figures.Rows = append(ratios.Rows, r), append(figures.Rows, f)
 	}
 	return []table{ratios, figures}

@@ -81,7 +81,7 @@ func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	s.in.Close()
+	s.in.Close() // a rival ends with it too
 	late := time.AfterFunc(stopLimit, func() { s.cmd.Process.Kill() })
 	defer late.Stop()
 	if err := s.cmd.Wait(); err != nil {
@@ -135,6 +135,18 @@ func (s *server) memory() (now, most float64, err error) {
 	}
 	now, most = field("VmRSS"), field("VmHWM")
 	return now, most, err
+}
+
+// written is the bytes that it has sent on their way to a disk.
+func (s *server) written() (float64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	var n float64
+	_, rest, _ := strings.Cut(string(b), "\nwrite_bytes:")
+	_, err = fmt.Sscan(rest, &n)
+	return n, err
 }
 
 // tail keeps the end of what is written.

@@ -53,7 +53,7 @@ func (b *bench) profile(ctx context.Context, name string, n int, ask func(token 
 	for i := range n {
 		callers = append(callers, newCaller(client, srv.url, ask(s.tokens[i]), b.nums))
 	}
-	o := load(ctx, callers, profileSlices*b.opt.slice)
+	o := load(ctx, callers, profileSlices*b.opt.slice, 0)
 	// The profiles are written when it ends.
 	if err := stopAll([]*server{srv}, o.err(name)); err != nil {
 		return err

@@ -12,20 +12,24 @@ import (
 )
 
 const (
-	pageEntries = 500
-	sampled     = 512 // objects that are looked up by turns
-	aimSize     = "≤ 1.2"
+	sampled = 64  // objects that are looked up by turns
+	growth  = 200 // calls of a turn, so that the small log stays small
+	aimSize = "≤ 1.2"
 )
 
-// twoSites are the small and the large store, kept between runs.
+// twoSites are the small and the large store; the large one is kept between runs.
 func (b *bench) twoSites(ctx context.Context) (sites [2]*site, err error) {
 	if b.kept != nil {
 		return *b.kept, nil
 	}
 	for i, n := range b.opt.sizes {
 		begun := time.Now()
-		if sites[i], err = b.prepare(ctx, b.store(n), n, 1); err != nil {
-			return sites, fmt.Errorf("store of %d entries in %s: %w", n, b.opt.cache, err)
+		dir := b.fresh("small")
+		if i == 1 {
+			dir = b.store(n)
+		}
+		if sites[i], err = b.prepare(ctx, dir, n, 1); err != nil {
+			return sites, fmt.Errorf("store of %d entries: %w (if the one that was kept is of another format, remove %s)", n, err, dir)
 		}
 		b.logf("store of %d entries is ready after %v", n, time.Since(begun).Round(time.Second/10))
 	}
@@ -42,12 +46,13 @@ func (b *bench) bySize(ctx context.Context) (_ []table, err error) {
 	var up []*server
 	defer func() { err = stopAll(up, err) }()
 	kinds := []struct {
-		name string
-		make func(s *site, srv *server) (ask, error)
+		name  string
+		limit int64
+		make  func(s *site, srv *server) (ask, error)
 	}{
-		{fmt.Sprintf("page of %d entries, `GET /v1/log`, anywhere in the log", pageEntries), pageAsk},
-		{"object with its payload, `GET /v1/objects/…`, any", func(s *site, srv *server) (ask, error) { return objectAsk(ctx, s, srv) }},
-		{"pure call, `tools.echo` over `/mcp/`", func(s *site, _ *server) (ask, error) { return echoCall(s.tokens[0], worldEcho), nil }},
+		{fmt.Sprintf("page of %d entries, `GET /v1/log`, anywhere in the log", b.opt.page), 0, func(s *site, _ *server) (ask, error) { return pageAsk(s, b.opt.page), nil }},
+		{"object with its payload, `GET /v1/objects/…`, any", 0, func(s *site, srv *server) (ask, error) { return objectAsk(ctx, s, srv) }},
+		{"pure call, `tools.echo` over `/mcp/`", growth, func(s *site, _ *server) (ask, error) { return echoCall(s.tokens[0], worldEcho), nil }},
 	}
 	var all []*measured // small and large of each kind, side by side
 	for _, s := range sites {
@@ -63,7 +68,7 @@ func (b *bench) bySize(ctx context.Context) (_ []table, err error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, b.calling(ctx, k.name, aimSize, newCaller(newClient(), up[i].url, a, b.nums)))
+			all = append(all, b.calling(ctx, k.name, aimSize, up[i], a, k.limit))
 		}
 	}
 	if err := b.rounds(ctx, all); err != nil {
@@ -72,8 +77,9 @@ func (b *bench) bySize(ctx context.Context) (_ []table, err error) {
 	small, large := short(b.opt.sizes[0]), short(b.opt.sizes[1])
 	t := table{
 		Title: fmt.Sprintf("A log of %s entries beside one of %s", large, small),
-		Note:  "One caller, two daemons of the same build, each over a log that the same calls filled.",
-		Head:  []string{"", "large ÷ small, p50", "aim", "large ÷ small, p99", "p50 µs, " + small, "p50 µs, " + large, "p99 µs, " + large},
+		Note: fmt.Sprintf("One caller, two daemons of the same build, each over a log that the same calls filled. A turn of calls is of %d at most,\n"+
+			"so that the small log stays one.", growth),
+		Head: []string{"", "large ÷ small, p50", "aim", "large ÷ small, p99", "p50 µs, " + small, "p50 µs, " + large, "p99 µs, " + large},
 	}
 	for i := 0; i < len(all); i += 2 {
 		s, l := all[i], all[i+1]
@@ -106,10 +112,10 @@ func short(n int64) string {
 }
 
 // pageAsk asks for a whole page from a place that is another one each time.
-func pageAsk(s *site, _ *server) (ask, error) {
+func pageAsk(s *site, entries int64) ask {
 	return ask{method: http.MethodGet, header: http.Header{}, path: func() string {
-		return fmt.Sprintf("/v1/log?from=%d&limit=%d", rand.Int64N(s.entries-pageEntries+1), pageEntries)
-	}, want: []string{`{"items":[{"header":{"entryIndex":`, `"transitionRef":"sha256:`}}, nil
+		return fmt.Sprintf("/v1/log?from=%d&limit=%d", rand.Int64N(s.entries-entries+1), entries)
+	}, want: []string{`{"items":[{"header":{"entryIndex":`, `"transitionRef":"sha256:`}}
 }
 
 // objectAsk asks for objects of entries from all over the log, by turns.
