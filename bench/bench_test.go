@@ -215,6 +215,26 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+func TestBuilds(t *testing.T) {
+	for _, c := range []struct {
+		opt  options
+		want [][]string
+	}{
+		{options{}, [][]string{{"me", verbWorld, "--"}}},
+		{options{worldd: "new"}, [][]string{{"new"}}},
+		{options{worldd: "new", against: "old"}, [][]string{{"new"}, {"old"}}},
+	} {
+		b := &bench{opt: c.opt, exe: "me"}
+		var got [][]string
+		for _, build := range b.builds() {
+			got = append(got, build.command)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
 // TestAServerThatDoesNotServe is told with what it said.
 func TestAServerThatDoesNotServe(t *testing.T) {
 	exe, err := os.Executable()

@@ -74,6 +74,7 @@ type options struct {
 	starts   int
 	cache    string // where stores are kept between runs, and scratch files
 	worldd   string // the daemon's binary; "" runs the daemon out of this one
+	against  string // another build's binary
 	sections []string
 	profile  string
 	json     string
@@ -104,6 +105,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	large := fs.Int64("entries", usualLarge, "entries of the large store")
 	fs.StringVar(&o.cache, "cache", filepath.Join("bin", "bench"), "`folder` for the large store, kept between runs, and for scratch files; its disk is what is measured")
 	fs.StringVar(&o.worldd, "worldd", "", "the daemon's `binary`; empty runs the same code out of this one")
+	fs.StringVar(&o.against, "against", "", "another build's `binary`, to be measured beside the daemon by sections one and many")
 	fs.StringVar(&only, "only", "", "sections to run, comma-separated, of "+strings.Join(sectionNames(), ","))
 	fs.StringVar(&o.profile, "profile", "", "measure nothing, write CPU and allocation profiles of the call path into `folder`")
 	fs.StringVar(&o.json, "json", "", "write all rounds into `file`")

@@ -46,16 +46,18 @@ func (b *bench) manyCallers(ctx context.Context) (_ []table, err error) {
 		}
 		all = append(all, c)
 	}
-	for _, env := range [][]string{nil, {gcTuned}} {
-		s, err := b.prepare(ctx, b.fresh(fmt.Sprintf("many-%d", len(all))), 1, most)
-		if err != nil {
-			return nil, err
+	for _, build := range b.builds() {
+		for _, env := range [][]string{nil, {gcTuned}} {
+			s, err := b.prepare(ctx, b.fresh(fmt.Sprintf("many-%d", len(all))), 1, most)
+			if err != nil {
+				return nil, err
+			}
+			srv, err := b.serve(ctx, s, build.command, env...)
+			if err != nil {
+				return nil, err
+			}
+			add(named("**"+build.name+"**, durable", env), srv, func(i int) ask { return echoCall(s.tokens[i], worldEcho) })
 		}
-		srv, err := b.serve(ctx, s, b.daemonCommand(), env...)
-		if err != nil {
-			return nil, err
-		}
-		add(named("**World, durable**", env), srv, func(i int) ask { return echoCall(s.tokens[i], worldEcho) })
 	}
 	for _, r := range []struct{ verb, name string }{
 		{"sdk-typed", "official Go SDK, typed tool"}, {"sdk-raw", "official Go SDK, raw tool"}, {"mcp-go", "mark3labs/mcp-go"},
@@ -150,8 +152,8 @@ func crowdTables(all []*contender, callers []int) []table {
 	figures.Head = append(figures.Head, fmt.Sprintf("p50 µs, %d", most), fmt.Sprintf("p99 µs, %d", most), fmt.Sprintf("CPU µs a call, %d", most), fmt.Sprintf("KB written a call, %d", most), "peak MB", "calls checked")
 	for _, c := range all {
 		base := all[0]
-		if len(all) > 1 && strings.HasSuffix(c.name, gcTuned) {
-			base = all[1] // like is compared with like
+		if strings.HasSuffix(c.name, gcTuned) {
+			base = all[1] // World under the same setting
 		}
 		r, f := row{Name: c.name}, row{Name: c.name}
 		for _, n := range callers {

@@ -122,24 +122,33 @@ const (
 
 // oneCaller compares the calls of one caller alone with the floor that the disk sets.
 func (b *bench) oneCaller(ctx context.Context) (_ []table, err error) {
-	s, err := b.prepare(ctx, b.fresh("one"), 1, 1)
-	if err != nil {
-		return nil, err
-	}
-	srv, err := b.serve(ctx, s, b.daemonCommand())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = stopAll([]*server{srv}, err) }()
-	call := func(name, aim string, a ask) *measured { return b.calling(ctx, name, aim, srv, a, 0) }
-	token := s.tokens[0]
 	all := []*measured{
 		{name: "flush, appending", run: func() (outcome, error) { return b.flushFloor(ctx, false) }},
 		{name: "flush, overwriting", run: func() (outcome, error) { return b.flushFloor(ctx, true) }},
-		call("pure call, `tools.echo` over `/mcp/`", aimPure, echoCall(token, worldEcho)),
-		call("pure call, `tools.echo` over `/a2a/`", aimPure, a2aEcho(token)),
-		call("effectful call, `workspace-read` over `/mcp/`", aimEffectful, readCall(token)),
-		call("effectful call, `workspace-edit` over `/mcp/`", aimEffectful, editCall(token)),
+	}
+	var up []*server
+	defer func() { err = stopAll(up, err) }()
+	for i, build := range b.builds() {
+		s, err := b.prepare(ctx, b.fresh(fmt.Sprintf("one-%d", i)), 1, 1)
+		if err != nil {
+			return nil, err
+		}
+		srv, err := b.serve(ctx, s, build.command)
+		if err != nil {
+			return nil, err
+		}
+		up = append(up, srv)
+		call := func(name, aim string, a ask) {
+			if i > 0 {
+				name += ", the other build"
+			}
+			all = append(all, b.calling(ctx, name, aim, srv, a, 0))
+		}
+		token := s.tokens[0]
+		call("pure call, `tools.echo` over `/mcp/`", aimPure, echoCall(token, worldEcho))
+		call("pure call, `tools.echo` over `/a2a/`", aimPure, a2aEcho(token))
+		call("effectful call, `workspace-read` over `/mcp/`", aimEffectful, readCall(token))
+		call("effectful call, `workspace-edit` over `/mcp/`", aimEffectful, editCall(token))
 	}
 	if err := b.rounds(ctx, all); err != nil {
 		return nil, err

@@ -185,6 +185,21 @@ func (b *bench) daemonCommand() []string {
 	return []string{b.exe, verbWorld, "--"}
 }
 
+// build is one daemon that is measured.
+type build struct {
+	name    string
+	command []string
+}
+
+// builds are the daemon, and the other build if one is asked for.
+func (b *bench) builds() []build {
+	all := []build{{"World", b.daemonCommand()}}
+	if b.opt.against != "" {
+		all = append(all, build{"World, the other build", []string{b.opt.against}})
+	}
+	return all
+}
+
 // serve starts the daemon on a site.
 func (b *bench) serve(ctx context.Context, s *site, command []string, env ...string) (*server, error) {
 	argv := append(command[:len(command):len(command)], "serve", "--db", s.db, "--bind", "127.0.0.1:0", "--workspace-root", s.ws)
