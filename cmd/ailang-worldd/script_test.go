@@ -20,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"ailang.dev/world/host/capsule/ailang/ailangtest"
 	"ailang.dev/world/host/cli/shell"
 )
 
@@ -34,6 +35,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	standin, err := ailangtest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	found := &credentials{of: map[string]map[string]int{}}
 	testscript.RunT(leakT{T: t, found: found}, testscript.Params{
 		Dir:                 "testdata/script",
@@ -43,6 +48,7 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("PACKS", packs)
+			e.Setenv("AILANG", standin)
 			for _, kv := range []string{"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=A",
 				"GIT_COMMITTER_EMAIL=a@example.org", "GIT_CONFIG_NOSYSTEM=1", "XDG_RUNTIME_DIR=", "TMPDIR=" + filepath.Join(e.WorkDir, ".tmp")} {
 				k, v, _ := strings.Cut(kv, "=")

@@ -59,6 +59,9 @@ type Status struct {
 	WorkspaceRoot string    `json:"workspace_root"`
 	Head          world.Ref `json:"head"` // none before genesis
 	Entries       int64     `json:"entries"`
+	// Interpreter is the AILANG binary that .ail sources are published under; none without
+	// one.
+	Interpreter world.Ref `json:"interpreter"`
 }
 
 // MintRequest asks for a session.

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +29,8 @@ func (a *app) healthCommand() *cobra.Command {
 				rows = append(rows, []string{"ailang", h.InterpreterRef})
 			}
 			for _, e := range h.Engines {
-				rows = append(rows, []string{"engine", e.Name + " " + e.Version + " " + e.Ref})
+				version, _, _ := strings.Cut(e.Version, "\n")
+				rows = append(rows, []string{"engine", e.Name + " " + version + " " + e.Ref})
 			}
 			for _, r := range rows {
 				r[1] = printable(r[1], false)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/capsule/ailang"
 	"ailang.dev/world/host/cli/shell"
 	"ailang.dev/world/host/client"
 	"ailang.dev/world/host/daemon"
@@ -42,9 +43,14 @@ func (a *app) dbPath(cmd *cobra.Command, db string) (string, error) {
 	return a.path(db), nil
 }
 
-// coreConfig is how this program opens a store.
-func (a *app) coreConfig(db string) daemon.CoreConfig {
-	cfg := daemon.CoreConfig{DB: db, Logf: func(format string, args ...any) {
+// ailangFlag adds --ailang-bin.
+func ailangFlag(c *cobra.Command, bin *string) {
+	c.Flags().StringVar(bin, "ailang-bin", "", "the AILANG `BINARY` that checks and runs .ail sources")
+}
+
+// coreConfig is how this program opens a store; ailangBin is "" for none.
+func (a *app) coreConfig(db, ailangBin string) daemon.CoreConfig {
+	cfg := daemon.CoreConfig{DB: db, AilangBin: a.path(ailangBin), TempDir: a.env.Get("TMPDIR"), Logf: func(format string, args ...any) {
 		fmt.Fprintf(a.stderr, format+"\n", args...)
 	}}
 	if a.env.Exe != "" {
@@ -82,13 +88,19 @@ func isFolder(p string) bool {
 // openOps is the one way to a store for verbs that write: opened directly while no process
 // holds it, else through the admin socket of the daemon that does. The caller closes it.
 func (a *app) openOps(ctx context.Context, db string, create bool) (admin.Ops, error) {
+	return a.openOpsWith(ctx, db, create, "")
+}
+
+// openOpsWith is openOps for verbs that take sources. A store that is opened directly gets
+// the AILANG binary; a daemon has its own, which must be the same one.
+func (a *app) openOpsWith(ctx context.Context, db string, create bool, ailangBin string) (admin.Ops, error) {
 	if err := checkStore(db, create); err != nil {
 		return nil, err
 	}
 	defer a.progress("waiting for the store " + db)()
 	until := time.Now().Add(lockPatience)
 	for {
-		core, err := daemon.OpenCore(ctx, a.coreConfig(db))
+		core, err := daemon.OpenCore(ctx, a.coreConfig(db, ailangBin))
 		if err == nil {
 			return core.Ops(""), nil
 		}
@@ -97,6 +109,10 @@ func (a *app) openOps(ctx context.Context, db string, create bool) (admin.Ops, e
 		}
 		ops, dialErr := a.dial(ctx, db)
 		if dialErr == nil {
+			if err := a.sameAilang(ctx, ops, ailangBin); err != nil {
+				ops.Close()
+				return nil, err
+			}
 			return ops, nil
 		}
 		if ctx.Err() != nil || time.Now().After(until) {
@@ -107,6 +123,28 @@ func (a *app) openOps(ctx context.Context, db string, create bool) (admin.Ops, e
 		case <-ctx.Done():
 		}
 	}
+}
+
+// sameAilang refuses a daemon that has another AILANG binary than was asked for: its own
+// would decide.
+func (a *app) sameAilang(ctx context.Context, ops admin.Ops, ailangBin string) error {
+	if ailangBin == "" {
+		return nil
+	}
+	want, err := ailang.RefOf(a.path(ailangBin))
+	if err != nil {
+		return err
+	}
+	st, err := ops.Status(ctx)
+	if err != nil || st.Interpreter == want {
+		return err
+	}
+	has := "none"
+	if !st.Interpreter.IsNone() {
+		has = st.Interpreter.String()
+	}
+	return failf("the daemon that serves the store (process %d) has another AILANG binary: %s, and --ailang-bin is %s", st.PID, has, want).
+		hinted("leave --ailang-bin to use the daemon's, or serve the store with this one")
 }
 
 // dial asks for the daemon of a store.

@@ -16,8 +16,8 @@ import (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	db, bind, root, public string
-	private, json          bool
+	db, bind, root, public, ailang string
+	private, json                  bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -32,15 +32,19 @@ runs. A store that is not there is created, without a genesis.
 Once bound it prints one line to stdout, "ailang-worldd listening on URL". All else goes to
 stderr. An interrupt or SIGTERM lets calls under way end, then exits 0.
 
-Without --workspace-root no workspace effect can be performed.`,
+Without --workspace-root no workspace effect can be performed. Without --ailang-bin no .ail
+source can be published; those that were run on if their binary is in the archive beside the
+store.`,
 		Example: `  ailang-worldd serve --db world.db --workspace-root ~/worktrees
-  ailang-worldd serve --db world.db --bind 127.0.0.1:0`,
+  ailang-worldd serve --db world.db --bind 127.0.0.1:0
+  ailang-worldd serve --db world.db --ailang-bin /usr/local/bin/ailang`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
 	dbFlag(c, &f.db)
 	bindFlag(c, &f.bind)
 	c.Flags().StringVar(&f.root, "workspace-root", "", "`FOLDER` that holds a worktree for each episode")
+	ailangFlag(c, &f.ailang)
 	c.Flags().BoolVar(&f.private, "private-reads", false, "let only sessions read /v1, health included")
 	c.Flags().StringVar(&f.public, "public-url", "", "`URL` of a reverse proxy: opens the agents' doors, and those alone, under its name")
 	jsonFlag(c, &f.json)
@@ -65,7 +69,7 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	}
 	_, err := os.Stat(db)
 	fresh := errors.Is(err, fs.ErrNotExist)
-	core, err := a.openCore(ctx, db)
+	core, err := a.openCore(ctx, db, f.ailang)
 	if err != nil {
 		return err
 	}
@@ -79,9 +83,9 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 }
 
 // openCore opens a store that this process is going to serve.
-func (a *app) openCore(ctx context.Context, db string) (*daemon.Core, error) {
+func (a *app) openCore(ctx context.Context, db, ailangBin string) (*daemon.Core, error) {
 	defer a.progress("opening the store " + db)()
-	core, err := daemon.OpenCore(ctx, a.coreConfig(db))
+	core, err := daemon.OpenCore(ctx, a.coreConfig(db, ailangBin))
 	if world.KindOf(err) == world.KindLocked {
 		return nil, a.servedAlready(ctx, db, err)
 	}

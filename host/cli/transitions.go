@@ -93,15 +93,18 @@ func (a *app) showPublished(p registry.Published, asJSON bool) error {
 }
 
 func (a *app) transitionsPublishCommand() *cobra.Command {
-	var db, file string
+	var db, file, bin string
 	var yes, asJSON bool
 	c := &cobra.Command{
-		Use:   "publish --db FILE --manifest FILE [--yes]",
+		Use:   "publish --db FILE --manifest FILE [--ailang-bin BINARY] [--yes]",
 		Short: "Publish the transitions of a manifest",
 		Long: `Checks every source under its engine, stores it, and moves the registry. Transitions that
 the manifest does not name stay. A manifest that changes nothing writes nothing. What is
 published is shown first, and asked about on the terminal; without a terminal it needs
---yes. Works before genesis, and while the daemon runs: sessions see it at once.`,
+--yes. Works before genesis, and while the daemon runs: sessions see it at once.
+
+.ail sources are checked by, and pinned to, the daemon's AILANG binary, or, while no daemon
+runs, the one that --ailang-bin names.`,
 		Example: `  ailang-worldd transitions publish --db world.db --manifest transitions/manifest.json`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -119,13 +122,14 @@ published is shown first, and asked about on the terminal; without a terminal it
 			if err := a.confirm(cmd.Context(), yes, manifestWish(m), "Publish?"); err != nil {
 				return err
 			}
-			return a.move(cmd.Context(), path, asJSON, func(ctx context.Context, o publisher) (registry.Published, error) {
+			return a.move(cmd.Context(), path, bin, asJSON, func(ctx context.Context, o publisher) (registry.Published, error) {
 				return o.Publish(ctx, m)
 			})
 		},
 	}
 	dbFlag(c, &db)
 	manifestFlag(c, &file)
+	ailangFlag(c, &bin)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	jsonFlag(c, &asJSON)
 	return c
@@ -138,8 +142,8 @@ type publisher interface {
 }
 
 // move opens a store, moves its registry and tells of it.
-func (a *app) move(ctx context.Context, db string, asJSON bool, f func(context.Context, publisher) (registry.Published, error)) error {
-	ops, err := a.openOps(ctx, db, false)
+func (a *app) move(ctx context.Context, db, ailangBin string, asJSON bool, f func(context.Context, publisher) (registry.Published, error)) error {
+	ops, err := a.openOpsWith(ctx, db, false, ailangBin)
 	if err != nil {
 		return err
 	}
@@ -170,7 +174,7 @@ what they did stay in the log. If one id is not there, none is removed.`,
 			if len(ids) == 0 {
 				return argsError(cmd, "the ids of the transitions to remove")
 			}
-			return a.move(cmd.Context(), path, asJSON, func(ctx context.Context, o publisher) (registry.Published, error) {
+			return a.move(cmd.Context(), path, "", asJSON, func(ctx context.Context, o publisher) (registry.Published, error) {
 				return o.Remove(ctx, ids)
 			})
 		},

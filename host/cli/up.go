@@ -32,8 +32,8 @@ var upPacks = []string{"workspace", "se-tools"}
 
 // upFlags are the flags of up.
 type upFlags struct {
-	home, repo, episode, bind string
-	json                      bool
+	home, repo, episode, bind, ailang string
+	json                              bool
 }
 
 // upPlan is what up is going to see to.
@@ -70,6 +70,7 @@ Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.`,
 	c.Flags().StringVar(&f.repo, "repo", ".", "top `FOLDER` of the git repository")
 	c.Flags().StringVar(&f.episode, "episode", "", "`NAME` of the episode (default made of the repository's folder)")
 	bindFlag(c, &f.bind)
+	ailangFlag(c, &f.ailang)
 	jsonFlag(c, &f.json)
 	return c
 }
@@ -87,7 +88,7 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 	}
 	for {
 		done := a.progress("opening the store " + plan.db())
-		core, err := daemon.OpenCore(ctx, a.coreConfig(plan.db()))
+		core, err := daemon.OpenCore(ctx, a.coreConfig(plan.db(), f.ailang))
 		done()
 		switch {
 		case err == nil:
@@ -150,7 +151,7 @@ func (a *app) planUp(ctx context.Context, f upFlags) (upPlan, error) {
 // joinUp adds an episode to the daemon that serves the store. joined is false if it was a
 // command that had the store, which ended meanwhile.
 func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) (joined bool, err error) {
-	ops, err := a.openOps(ctx, plan.db(), true)
+	ops, err := a.openOpsWith(ctx, plan.db(), true, f.ailang)
 	if err != nil {
 		return false, fatal(err)
 	}

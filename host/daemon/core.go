@@ -5,6 +5,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/ailang"
 	"ailang.dev/world/host/capsule/starlark"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/store"
@@ -26,6 +28,11 @@ type CoreConfig struct {
 	DB string // path of the SQLite file
 	// WorkerCommand starts a worker for transitions that do not ship inside this binary.
 	WorkerCommand []string
+	// AilangBin is the AILANG binary that new .ail sources are published under; "" pins none.
+	AilangBin string
+	// TempDir holds the scratch folders of subprocesses; "" is one in memory if there is one,
+	// else the system's.
+	TempDir string
 	// Pause, unless nil, is called at each step of a call; for tests.
 	Pause func(step string)
 	Now   func() time.Time
@@ -36,9 +43,15 @@ type CoreConfig struct {
 // Core is an open store with all that reads and changes it, without any listener. The
 // command line uses one directly while no daemon runs.
 type Core struct {
-	Config    CoreConfig
-	Store     store.Store
-	Engines   capsule.Set
+	Config  CoreConfig
+	Store   store.Store
+	Engines capsule.Set
+	// Ailang is the pinned AILANG engine, or nil. Past are those of binaries that earlier
+	// starts archived.
+	Ailang *ailang.Engine
+	Past   []*ailang.Engine
+	// Slots bounds the subprocesses of all engines and handlers together.
+	Slots     *capsule.Slots
 	Registry  *registry.Registry
 	Authority *authority.Authority
 }
@@ -62,7 +75,11 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 		s.Close()
 		return nil, fmt.Errorf("starlark engine: %w", err)
 	}
-	c := &Core{Config: cfg, Store: s, Engines: capsule.Set{star}}
+	c := &Core{Config: cfg, Store: s, Engines: capsule.Set{star}, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
+	if err := c.openAilang(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
 	c.Registry = registry.New(s, c.Engines, cfg.Now)
 	c.Authority = &authority.Authority{Store: s, Now: cfg.Now}
 	if err := c.Registry.Bootstrap(ctx); err != nil {
@@ -72,11 +89,45 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	return c, nil
 }
 
+// ArchiveSuffix makes the name of the archive of AILANG binaries out of the store's.
+const ArchiveSuffix = ".archive"
+
+// openAilang pins the AILANG binary, if one is named, and finds those of earlier starts.
+func (c *Core) openAilang(ctx context.Context) error {
+	cfg := ailang.Config{Archive: c.Config.DB + ArchiveSuffix, Temp: c.Config.TempDir, Slots: c.Slots, Logf: c.Config.Logf}
+	if cfg.Temp == "" {
+		cfg.Temp = cmp.Or(ailang.MemoryFolder(), os.TempDir())
+	}
+	ailang.Sweep(cfg)
+	var pinned world.Ref
+	if c.Config.AilangBin != "" {
+		e, err := ailang.Pin(ctx, cfg, c.Config.AilangBin)
+		if err != nil {
+			return err
+		}
+		c.Ailang, pinned = e, e.Identity().Ref
+		c.Engines = append(c.Engines, e)
+	}
+	past, err := ailang.Archived(cfg, pinned)
+	if err != nil {
+		return fmt.Errorf("the archive of AILANG binaries: %w", err)
+	}
+	for _, e := range past {
+		c.Past = append(c.Past, e)
+		c.Engines = append(c.Engines, e)
+	}
+	return nil
+}
+
 // Ops is what an operator may ask of this core. Closing it closes the core.
 func (c *Core) Ops(url string) *admin.Local {
+	info := admin.Status{PID: os.Getpid(), URL: url}
+	if c.Ailang != nil {
+		info.Interpreter = c.Ailang.Identity().Ref
+	}
 	return &admin.Local{
 		Store: c.Store, Authority: c.Authority, Registry: c.Registry,
-		Info: admin.Status{PID: os.Getpid(), URL: url},
+		Info: info,
 		Shut: c.Close,
 	}
 }

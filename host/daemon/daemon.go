@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"ailang.dev/world/host/a2a"
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/broker"
+	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/mcp"
@@ -51,6 +53,8 @@ type Daemon struct {
 	cfg    Config
 	public *url.URL
 	coord  *coordinator.Coordinator
+	// damaged are engines whose archived binary was not what its name says at the start.
+	damaged []capsule.Engine
 }
 
 // New checks the configuration, tells what the last run left open, and assembles the
@@ -72,7 +76,19 @@ func New(ctx context.Context, core *Core, cfg Config) (*Daemon, error) {
 	if err := d.recover(ctx); err != nil {
 		return nil, err
 	}
+	d.proveArchive()
 	return d, nil
+}
+
+// proveArchive looks at the binaries of earlier starts, and tells of those that cannot be
+// used: what pins them stays visible, and cannot be called.
+func (d *Daemon) proveArchive() {
+	for _, e := range d.core.Past {
+		if err := e.Prove(); err != nil {
+			d.damaged = append(d.damaged, e)
+			d.core.Config.Logf("archived interpreter damaged: %v", err)
+		}
+	}
 }
 
 func (d *Daemon) checkConfig() error {
@@ -158,7 +174,13 @@ func (d *Daemon) Handler(base string) http.Handler {
 
 func (d *Daemon) health() rest.Health {
 	h := rest.Health{DaemonVersion: world.Version, DBPath: d.core.Config.DB}
+	if pin := d.core.Ailang; pin != nil {
+		h.InterpreterRef, h.InterpreterVersion = pin.Identity().Ref.String(), pin.Identity().Version
+	}
 	for _, e := range d.core.Engines {
+		if slices.Contains(d.damaged, e) {
+			continue
+		}
 		id := e.Identity()
 		h.Engines = append(h.Engines, rest.Engine{Name: id.Name, Ref: id.Ref.String(), Version: id.Version})
 	}

@@ -152,6 +152,11 @@ func (r *Registry) resolve(ctx context.Context, m Manifest, snap *Snapshot) ([]*
 	return descs, sources, nil
 }
 
+// remedy says what a daemon needs for sources of an ending that it may have an engine for.
+var remedy = map[string]string{
+	".ail": "; they need --ailang-bin, given to the daemon that serves the store or, while none does, to the command that publishes",
+}
+
 // source finds an item's text and engine, and checks the one under the other.
 func (r *Registry) source(ctx context.Context, it *manifestItem, files map[string][]byte, snap *Snapshot) (capsule.Source, capsule.Engine, error) {
 	if it.TransitionFn != "" {
@@ -159,8 +164,8 @@ func (r *Registry) source(ctx context.Context, it *manifestItem, files map[strin
 	}
 	eng := r.engines.ByExtension(extension(it.TransitionFnFile))
 	if eng == nil {
-		return capsule.Source{}, nil, bad("transition %q: transitionFnFile %q: no engine of this daemon runs %q files",
-			it.ID, it.TransitionFnFile, extension(it.TransitionFnFile))
+		return capsule.Source{}, nil, bad("transition %q: transitionFnFile %q: no engine of this daemon runs %q files%s",
+			it.ID, it.TransitionFnFile, extension(it.TransitionFnFile), remedy[extension(it.TransitionFnFile)])
 	}
 	text, ok := files[it.TransitionFnFile]
 	if !ok {

@@ -37,6 +37,8 @@ type Options struct {
 	Now          func() time.Time
 	// WorkerCommand starts a worker for sources that do not ship inside the binary.
 	WorkerCommand []string
+	// AilangBin is the AILANG binary that is pinned. Restart looks at it again.
+	AilangBin string
 }
 
 // World is one running daemon.
@@ -93,6 +95,7 @@ func (w *World) open() {
 	ctx, cancel := context.WithCancel(context.Background())
 	core, err := daemon.OpenCore(ctx, daemon.CoreConfig{
 		DB: w.DB, Now: w.opts.Now, Pause: w.opts.Pause, Logf: w.stderr.logf, WorkerCommand: w.opts.WorkerCommand,
+		AilangBin: w.opts.AilangBin, TempDir: w.T.TempDir(),
 	})
 	w.must(err)
 	cfg := daemon.Config{
@@ -118,6 +121,13 @@ func (w *World) open() {
 			w.T.Errorf("daemon ended with: %v", err)
 		}
 	}
+}
+
+// RestartWith is Restart with another AILANG binary, or with "" for none.
+func (w *World) RestartWith(ailangBin string) {
+	w.T.Helper()
+	w.opts.AilangBin = ailangBin
+	w.Restart()
 }
 
 // Restart stops the daemon in good order and starts it again on the same store.

@@ -53,6 +53,8 @@ var may = map[string]string{
 	"cmd/ailang-worldd":        "host/cli",
 	"test/e2e":                 "*",
 	"bench":                    "*",
+
+	"host/capsule/ailang/ailangtest": "",
 }
 
 // environment is what only main may read: a package is told everything by its caller.

@@ -63,6 +63,26 @@ func bare(err error) error {
 	return err
 }
 
+// RefOf is the identity that a binary would be pinned under. Errors are KindBadRequest.
+func RefOf(path string) (world.Ref, error) {
+	f, _, err := openRegular(path, 0)
+	if err == nil {
+		defer f.Close()
+		sum := hashref.NewStream()
+		if _, err = io.Copy(sum, io.LimitReader(f, MaxBinary+1)); err == nil {
+			return sum.Ref(), nil
+		}
+	}
+	return world.Ref{}, refused("ailang.RefOf", path, err)
+}
+
+// refused is an error about a file that cannot be pinned.
+func refused(op, path string, err error) error {
+	return &world.Error{Op: op, Kind: world.KindBadRequest, Err: err,
+		Msg:  fmt.Sprintf("the AILANG binary %s cannot be pinned: %s", path, readable(err.Error())),
+		Hint: "--ailang-bin takes an AILANG release for this machine"}
+}
+
 // archive copies a binary into the folder under its hash. A sound copy that is there is
 // kept; a damaged one is replaced. The copy is on disk, under its name, when it returns.
 func archive(dir, path string) (world.Ref, error) {
@@ -73,6 +93,10 @@ func archive(dir, path string) (world.Ref, error) {
 	defer f.Close()
 	if st.Mode()&0o111 == 0 {
 		return world.Ref{}, errors.New("is not executable")
+	}
+	var start [2]byte
+	if _, err := f.ReadAt(start[:], 0); err == nil && string(start[:]) == "#!" {
+		return world.Ref{}, errors.New("is a script, whose hash says nothing of what it starts; name that program")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return world.Ref{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -46,6 +47,8 @@ type Engine struct {
 	binary   *binary
 	scratch  scratch
 	starter  *starter
+	// started, unless nil, is told of each process; for tests.
+	started func(pid int)
 
 	closing context.Context
 	shut    context.CancelFunc
@@ -67,7 +70,7 @@ func newEngine(cfg Config, ref world.Ref, version string, past bool) *Engine {
 		cfg: cfg, past: past,
 		identity: capsule.Identity{Name: Name, Ref: ref, Version: version},
 		binary:   &binary{path: archivePath(cfg.Archive, ref), ref: ref},
-		scratch:  scratch{parent: cfg.Temp},
+		scratch:  scratch{parent: cfg.Temp, pattern: filepath.Base(cfg.scratchPattern())},
 		starter:  newStarter(),
 	}
 	e.closing, e.shut = context.WithCancel(context.Background())
@@ -78,14 +81,9 @@ func newEngine(cfg Config, ref world.Ref, version string, past bool) *Engine {
 // are published under. Errors are KindBadRequest with a message that says what is wrong
 // with the file.
 func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
-	refuse := func(err error) error {
-		return &world.Error{Op: "ailang.Pin", Kind: world.KindBadRequest, Err: err,
-			Msg:  fmt.Sprintf("the AILANG binary %s cannot be pinned: %v", path, err),
-			Hint: "--ailang-bin takes an AILANG release for this machine"}
-	}
 	ref, err := archive(cfg.Archive, path)
 	if err != nil {
-		return nil, refuse(err)
+		return nil, refused("ailang.Pin", path, err)
 	}
 	e := newEngine(cfg, ref, "", false)
 	if e.identity.Version, err = e.version(ctx); err == nil {
@@ -93,7 +91,7 @@ func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
 	}
 	if err != nil {
 		e.Close()
-		return nil, refuse(err)
+		return nil, refused("ailang.Pin", path, err)
 	}
 	if why := e.starter.unconfined(); why != nil {
 		cfg.Logf("ailang: this kernel grants no process namespace (%v): a process that leaves its group outlives its run until its own limits end it", why)

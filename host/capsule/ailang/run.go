@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/hashref"
 )
 
 const (
@@ -159,6 +160,9 @@ func (e *Engine) process(ctx context.Context, path, dir string, j job) (outcome,
 		}
 		return outcome{}, fmt.Errorf("the binary could not be started: %w", bare(err))
 	}
+	if e.started != nil {
+		e.started(cmd.Process.Pid)
+	}
 	ended := make(chan struct{})
 	killed := make(chan struct{})
 	go func() {
@@ -222,13 +226,33 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// scratchPattern names the engines' folders of one archive, so that those which a killed
+// daemon left can be told from all others.
+func (c Config) scratchPattern() string {
+	path, err := filepath.Abs(c.Archive)
+	if err != nil {
+		path = c.Archive
+	}
+	return filepath.Join(c.Temp, "ailang-world-"+hashref.SumString(path).Hex()[:16]+"-*")
+}
+
+// Sweep removes what killed daemons left in the folder for scratch folders. Nothing else may
+// be using the archive.
+func Sweep(cfg Config) {
+	left, _ := filepath.Glob(cfg.scratchPattern())
+	for _, dir := range left {
+		_ = os.RemoveAll(dir) // what is another user's stays
+	}
+}
+
 // scratch makes folders for runs, each its own, in one that the engine removes at its end.
 type scratch struct {
-	parent string
-	once   sync.Once
-	mu     sync.Mutex
-	root   string
-	err    error
+	parent, pattern string
+
+	once sync.Once
+	mu   sync.Mutex
+	root string
+	err  error
 }
 
 // make makes a folder with the source in its place, if there is one.
@@ -236,7 +260,7 @@ func (s *scratch) make(source []byte) (string, error) {
 	s.once.Do(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.root, s.err = os.MkdirTemp(s.parent, "ailang-world-*")
+		s.root, s.err = os.MkdirTemp(s.parent, s.pattern)
 	})
 	if s.err != nil {
 		return "", s.err

@@ -43,6 +43,7 @@ func (s *starter) start(command func() *exec.Cmd) (*exec.Cmd, error) {
 func (s *starter) loop() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the loop
 	privilegesEnd()
+	keepDescriptors()
 	for {
 		select {
 		case f := <-s.work:

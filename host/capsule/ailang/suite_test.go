@@ -2,15 +2,16 @@ package ailang
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
+	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/ailang/ailangtest"
 	"ailang.dev/world/host/capsule/capsuletest"
 )
 
@@ -18,6 +19,9 @@ import (
 var standin string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == holdVerb {
+		os.Exit(hold(os.Args[2], os.Args[3]))
+	}
 	code, err := withStandin(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -31,33 +35,18 @@ func withStandin(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	standin = filepath.Join(dir, "ailang")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", standin, "./testdata/standin").CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("%w: %s", err, out)
+	if standin, err = ailangtest.Build(dir); err != nil {
+		return 1, err
 	}
 	return m.Run(), nil
 }
 
-// release makes another release of the stand-in: a file of its own, so a hash of its own.
 func release(t testing.TB, version, fault string) string {
-	t.Helper()
-	program, err := os.ReadFile(standin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	about, err := json.Marshal(map[string]string{"version": version, "fault": fault})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "ailang")
-	if err := os.WriteFile(path, append(append(program, "\x00STANDIN"...), about...), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return ailangtest.Release(t, standin, version, fault)
 }
 
 func testConfig(t testing.TB) Config {
-	return Config{Archive: filepath.Join(t.TempDir(), "world.db.archive"), Temp: t.TempDir(), Slots: capsule.NewSlots(capsule.MaxSubprocesses), Logf: t.Logf}
+	return Config{Archive: filepath.Join(t.TempDir(), "world.db.archive"), Temp: cmp.Or(MemoryFolder(), t.TempDir()), Slots: capsule.NewSlots(capsule.MaxSubprocesses), Logf: t.Logf}
 }
 
 func pin(t testing.TB, cfg Config, path string) *Engine {
@@ -74,10 +63,7 @@ func pin(t testing.TB, cfg Config, path string) *Engine {
 	return e
 }
 
-// body is a source whose main is one statement.
-func body(statement string) []byte {
-	return []byte("-- a comment\n\nmodule host/capsule/main\n\nexport func main(input: string) -> string =\n  " + statement + "\n")
-}
+func body(statement string) []byte { return ailangtest.Source(statement) }
 
 func program(statement string) capsuletest.Program {
 	return capsuletest.Program{Source: body(statement)}
@@ -132,4 +118,20 @@ func language() capsuletest.Language {
 		lang.Unreachable[what] = program("reach " + what)
 	}
 	return lang
+}
+
+// holdVerb makes this test binary a daemon that has a run under way.
+const holdVerb = "hold-a-run"
+
+func hold(program, dir string) int {
+	ctx := context.Background()
+	cfg := Config{Archive: filepath.Join(dir, "archive"), Temp: dir, Slots: capsule.NewSlots(1), Logf: func(string, ...any) {}}
+	e, err := Pin(ctx, cfg, program)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	e.started = func(pid int) { fmt.Println(pid) }
+	_, _ = e.Run(ctx, capsule.NewSource(body("sleep")), []byte("{}"))
+	return 0
 }

@@ -4,7 +4,9 @@ package ailang
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"unsafe"
 )
@@ -23,6 +25,19 @@ func (walls) start(command func() *exec.Cmd) (*exec.Cmd, error) {
 }
 
 func (walls) unconfined() error { return errors.ErrUnsupported }
+
+// MemoryFolder is "": there is none.
+func MemoryFolder() string { return "" }
+
+// keepDescriptors marks all descriptors as closed by exec; see sys_linux.go.
+func keepDescriptors() {
+	entries, _ := os.ReadDir("/dev/fd")
+	for _, e := range entries {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {
+			syscall.CloseOnExec(fd)
+		}
+	}
+}
 
 func privilegesEnd() {}
 

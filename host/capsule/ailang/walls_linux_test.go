@@ -1,0 +1,260 @@
+package ailang
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/world"
+)
+
+// levelNames are the levels of walls, from most to least.
+var levelNames = []string{"a process namespace", "a user namespace too", "a process group alone"}
+
+// eachLevel tests every level of walls that this system grants.
+func eachLevel(t *testing.T, test func(t *testing.T, level int)) {
+	e := pin(t, testConfig(t), standin)
+	for level, name := range levelNames {
+		if level < e.starter.walls.level {
+			t.Logf("%s is not granted here: %v", name, e.starter.walls.why)
+			continue
+		}
+		t.Run(name, func(t *testing.T) { test(t, level) })
+	}
+}
+
+// seen is what the stand-in's surroundings tells.
+type seen struct {
+	Env, Args, Files, FDs []string
+	Limits, Status        string
+	Stdin, StdinError     string
+	Group                 bool
+}
+
+func surroundings(t *testing.T, e *Engine) seen {
+	t.Helper()
+	out, err := e.Run(t.Context(), capsule.NewSource(body("surroundings")), []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s seen
+	if err := json.Unmarshal(out, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSurroundings: what a run can see and take, at every level of walls.
+func TestSurroundings(t *testing.T) {
+	t.Setenv("SECRET", "of the daemon")
+	mine, err := os.CreateTemp(t.TempDir(), "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mine.Close()
+	inherited, err := unix.FcntlInt(mine.Fd(), unix.F_DUPFD, 100) // as a careless parent leaves one open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
+	eachLevel(t, func(t *testing.T, level int) {
+		cfg := testConfig(t)
+		cfg.Temp = t.TempDir()
+		e := pin(t, cfg, standin)
+		e.starter.walls.level = level
+		s := surroundings(t, e)
+		want := environment()
+		slices.Sort(want)
+		slices.Sort(s.Env)
+		if diff := cmp.Diff(want, s.Env); diff != "" {
+			t.Errorf("environment -want +got:\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{".", "host", "host/capsule", "host/capsule/main.ail"}, s.Files); diff != "" {
+			t.Errorf("files -want +got:\n%s", diff)
+		}
+		// The Go runtime of the stand-in opens some of its own.
+		s.FDs = slices.DeleteFunc(s.FDs, func(fd string) bool {
+			return strings.Contains(fd, " /sys/fs/cgroup/") || strings.Contains(fd, " anon_inode")
+		})
+		if diff := cmp.Diff([]string{"0 /dev/null", "1 pipe", "2 pipe"}, s.FDs); diff != "" {
+			t.Errorf("descriptors -want +got:\n%s", diff)
+		}
+		if s.Stdin != "" || s.StdinError != "<nil>" || !s.Group || !cmp.Equal(s.Args, []string{"ailang", "run"}) {
+			t.Errorf("%q %q %v %q", s.Stdin, s.StdinError, s.Group, s.Args)
+		}
+		limits := []string{
+			fmt.Sprintf("Max address space %d", AddressSpace), fmt.Sprintf("Max file size %d", FileSize),
+			fmt.Sprintf("Max open files %d", OpenFiles), "Max core file size 0", "Max cpu time ",
+		}
+		if level == levelUser {
+			limits = append(limits, fmt.Sprintf("Max processes %d", Processes))
+		}
+		table := strings.Join(strings.Fields(s.Limits), " ")
+		for _, l := range limits {
+			if !strings.Contains(table, l) || strings.Contains(table, "Max cpu time unlimited") {
+				t.Errorf("no limit %q in %s", l, table)
+			}
+		}
+		if !strings.Contains(s.Status, "NoNewPrivs:\t1") {
+			t.Error("it may gain privileges")
+		}
+		if depth := len(strings.Fields(line(s.Status, "NSpid:"))); depth != map[bool]int{true: 2, false: 1}[level < levelGroup] {
+			t.Errorf("%d numbers of the process", depth)
+		}
+		// Its folder is gone.
+		left, err := filepath.Glob(filepath.Join(cfg.Temp, "ailang-world-*", "*"))
+		if err != nil || len(left) != 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+		e.Close()
+		if left, err := os.ReadDir(cfg.Temp); err != nil || len(left) != 0 {
+			t.Errorf("left behind by the engine: %v, %v", left, err)
+		}
+	})
+}
+
+func line(text, label string) string {
+	_, rest, _ := strings.Cut(text, label)
+	rest, _, _ = strings.Cut(rest, "\n")
+	return rest
+}
+
+// withArgument lists the processes that have an argument.
+func withArgument(t *testing.T, arg string) []int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no process can be listed: %v", err)
+	}
+	var all []int
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err == nil && slices.Contains(strings.Split(string(text), "\x00"), arg) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// TestNothingIsLeft: a process that left the group and whose parent is gone ends with the
+// run, and the run's answer stands. Where there is no namespace it lives on, the run
+// fails, and the operator was told.
+func TestNothingIsLeft(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level int) {
+		e := pin(t, testConfig(t), standin)
+		e.starter.walls.level = level
+		token := fmt.Sprintf("left-%d-%d", os.Getpid(), level)
+		out, err := e.Run(t.Context(), capsule.NewSource(body("leave "+token)), []byte(`{"a":1}`))
+		left := withArgument(t, token)
+		for _, pid := range left {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		if level < levelGroup {
+			if err != nil || string(out) != `{"a":1}` || len(left) != 0 {
+				t.Errorf("%q, %v, left %v", out, err, left)
+			}
+			return
+		}
+		if world.KindOf(err) != world.KindExecution || !strings.Contains(err.Error(), "left a process behind") || len(left) != 1 {
+			t.Errorf("%v, left %v", err, left)
+		}
+	})
+}
+
+// TestManyProcesses: however many a run starts, all end with it.
+func TestManyProcesses(t *testing.T) {
+	eachLevel(t, func(t *testing.T, level int) {
+		e := pin(t, testConfig(t), standin)
+		e.starter.walls.level = level
+		_, err := e.Run(t.Context(), capsule.NewSource(body("grow")), []byte("{}"))
+		if world.KindOf(err) != world.KindExecution {
+			t.Error(err)
+		}
+		if left := withArgument(t, "grown"); len(left) != 0 {
+			t.Errorf("%d are left", len(left))
+		}
+	})
+}
+
+// TestWhatTheOperatorIsTold: a system that grants no namespace is told of once, one that
+// does is not.
+func TestWhatTheOperatorIsTold(t *testing.T) {
+	var w walls
+	if w.unconfined() != nil {
+		t.Error("before anything was tried")
+	}
+	w.level, w.why = levelGroup, unix.EPERM
+	if w.unconfined() != unix.EPERM {
+		t.Error(w.unconfined())
+	}
+}
+
+// TestDiesWithTheDaemon kills a daemon in the middle of a run.
+func TestDiesWithTheDaemon(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := exec.Command(self, holdVerb, standin, t.TempDir())
+	stdout, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(text)
+	}
+	handle, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(handle)
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = daemon.Wait()
+	watched := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
+	// Sooner than its phase would end.
+	if n, err := unix.Poll(watched, 1000); err != nil || n != 1 {
+		t.Errorf("process %d lives on: %v", pid, err)
+	}
+}
+
+// TestSweep: what a killed daemon left behind is removed at the next start, and nothing of
+// another store.
+func TestSweep(t *testing.T) {
+	mine, other := testConfig(t), testConfig(t)
+	mine.Temp = t.TempDir()
+	other.Temp = mine.Temp
+	for _, cfg := range []Config{mine, other} {
+		e := pin(t, cfg, standin)
+		surroundings(t, e)
+	}
+	Sweep(mine)
+	left, err := os.ReadDir(mine.Temp)
+	if err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if match, err := filepath.Match(filepath.Base(other.scratchPattern()), left[0].Name()); err != nil || !match {
+		t.Errorf("%v is left, want %s", left, other.scratchPattern())
+	}
+}
