@@ -97,6 +97,49 @@ func TestHashesOfEntriesAndWorlds(t *testing.T) {
 	}
 }
 
+// TestHandMadeTextsAreCanonical holds the texts that are put together by hand to
+// hashref.Marshal, for every kind of value, and for those that it refuses.
+func TestHandMadeTextsAreCanonical(t *testing.T) {
+	refs := []Ref{hashref.None, hashref.Zero, hashref.SumString("x")}
+	ints := []int64{0, 1, -1, 10, 1e15, hashref.MaxInt, -hashref.MaxInt, hashref.MaxInt + 1, -hashref.MaxInt - 1, 1<<63 - 1}
+	texts := []string{"", "coordinator:mcp", `"\/`, "\x00\x1f\b\t\n\f\r\x7f", "<&>\u2028\u2029", "näme 😀\ufffd", "\xff", "a\xc3"}
+	sum := func(v any) (r Ref, panics bool) {
+		b, err := hashref.Marshal(v)
+		return hashref.Sum(b), err != nil
+	}
+	try := func(f func() Ref) (r Ref, panics bool) {
+		defer func() { panics = recover() != nil }()
+		return f(), false
+	}
+	check := func(want Ref, refused bool, what any, f func() Ref) {
+		t.Helper()
+		if got, panics := try(f); panics != refused || !refused && got != want {
+			t.Errorf("%+v: %v (panics: %v), want %v (panics: %v)", what, got, panics, want, refused)
+		}
+	}
+	for i, n := range ints {
+		for j, text := range texts {
+			h := EntryHeader{EntryIndex: n, SemanticsEpoch: ints[(i+j)%len(ints)], TransitionFn: refs[i%3], Interpreter: refs[j%3],
+				PrevEntryHash: refs[(i+j)%3], WrittenBy: text}
+			tr := refs[(i+2*j)%3]
+			want, refused := sum(struct {
+				EntryHeader
+				TransitionRef Ref `json:"transitionRef"`
+			}{h, tr})
+			check(want, refused, h, func() Ref { return ComputeEntryHash(h, tr) })
+		}
+		for j, state := range refs {
+			head := refs[(i+j)%3]
+			want, refused := sum(struct {
+				LogHead   Ref   `json:"logHead"`
+				Revision  int64 `json:"revision"`
+				StateRoot Ref   `json:"stateRoot"`
+			}{head, n, state})
+			check(want, refused, n, func() Ref { return ComputeWorldRef(n, state, head) })
+		}
+	}
+}
+
 func TestErrorsTellClientsOnlyMessages(t *testing.T) {
 	cause := errors.New("open /secret/path: no such file")
 	err := fmt.Errorf("outer: %w", &Error{Op: "x", Kind: KindNotFound, Err: &Error{Kind: KindInternal, Msg: "inner text", Err: cause}})

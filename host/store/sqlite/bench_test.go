@@ -3,8 +3,13 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,38 +24,131 @@ import (
 func BenchmarkAppend(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			ctx := context.Background()
-			s, err := Open(ctx, Options{Path: filepath.Join(b.TempDir(), "world.db")})
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := benchOpen(b, filepath.Join(b.TempDir(), "world.db"))
 			defer s.Close()
-			genesis := benchGenesis()
-			if _, err := s.Commit(ctx, genesis); err != nil {
+			if _, err := s.Commit(context.Background(), benchGenesis()); err != nil {
 				b.Fatal(err)
 			}
-			var next atomic.Int64
-			var wg sync.WaitGroup
-			b.ReportAllocs()
-			b.ResetTimer()
-			for range callers {
-				wg.Go(func() {
-					for {
-						i := next.Add(1)
-						if i > int64(b.N) {
-							return
-						}
-						if _, err := s.Append(ctx, benchCall(i)); err != nil {
-							b.Error(err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+			benchAppend(b, s, callers, 0)
 		})
 	}
+}
+
+func benchOpen(b *testing.B, path string) *Store {
+	b.Helper()
+	s, err := Open(context.Background(), Options{Path: path, Logf: b.Logf})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// benchAppend appends b.N calls, numbered from first on, and tells how many bytes the
+// process wrote for each.
+func benchAppend(b *testing.B, s *Store, callers int, first int64) {
+	wrote := written(b)
+	b.ReportAllocs()
+	b.ResetTimer()
+	appendMany(b, s, callers, first, int64(b.N))
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+	b.ReportMetric(float64(written(b)-wrote)/1024/float64(b.N), "KB-written/op")
+}
+
+func appendMany(b *testing.B, s *Store, callers int, first, n int64) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for i := next.Add(1); i <= n; i = next.Add(1) {
+				if _, err := s.Append(context.Background(), benchCall(first+i)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// written is how many bytes this process had written to files.
+func written(b *testing.B) (n int64) {
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		b.Logf("bytes written are not known: %v", err)
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if v, ok := strings.CutPrefix(line, "wchar: "); ok {
+			n, _ = strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+		}
+	}
+	return n
+}
+
+var million = flag.Int64("million", 20_000, "entries of the large store of BenchmarkGrowth")
+
+// BenchmarkGrowth does the same on a store of 1,000 entries and on a large one. What is on
+// a call's path must not cost more on the large one.
+func BenchmarkGrowth(b *testing.B) {
+	for _, size := range []int64{1000, *million} {
+		path := filepath.Join(b.TempDir(), "world.db")
+		s := benchOpen(b, path)
+		if _, err := s.Commit(context.Background(), benchGenesis()); err != nil {
+			b.Fatal(err)
+		}
+		appendMany(b, s, 64, 0, size)
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("entries=%d", size), func(b *testing.B) { benchStore(b, path, size) })
+	}
+}
+
+func benchStore(b *testing.B, path string, size int64) {
+	ctx := context.Background()
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			if err := benchOpen(b, path).Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	s := benchOpen(b, path)
+	defer s.Close()
+	any := func() int64 { return 1 + rand.Int64N(size) }
+	for _, c := range []struct {
+		name string
+		read func() error
+	}{
+		{"head", func() error { _, err := s.Head(ctx); return err }},
+		{"entry", func() error { _, err := s.Entry(ctx, any()); return err }},
+		{"object", func() error { _, err := s.Object(ctx, benchCall(any()).StateRoot); return err }},
+		{"invocation absent", func() error { _, err := s.Invocation(ctx, benchCall(-any()).Invocation); return err }},
+		{"invocation", func() error { _, err := s.Invocation(ctx, benchCall(any()).Invocation); return err }},
+		{"semantic page", func() error {
+			_, err := s.ObjectsBySemanticID(ctx, world.SemOutput, benchCall(any()).StateRoot, 100)
+			return err
+		}},
+		{"referrers", func() error { _, err := s.Referrers(ctx, benchCall(any()).StateRoot, 0, 100); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := c.read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	done := size
+	b.Run("append callers=64", func(b *testing.B) {
+		benchAppend(b, s, 64, done)
+		done += int64(b.N)
+	})
+	b.Run("append callers=1", func(b *testing.B) {
+		benchAppend(b, s, 1, done)
+		done += int64(b.N)
+	})
 }
 
 func benchGenesis() store.Commit {

@@ -24,7 +24,9 @@ const (
 // conn is one connection. It is used by one goroutine at a time.
 type conn struct {
 	*sqlite.Conn
-	db *database
+	db   *database
+	seen seen // by the transaction that is open
+	args params
 }
 
 func (d *database) connect(pragmas ...string) (*conn, error) {
@@ -96,7 +98,8 @@ func (c *conn) prepare(sql string, bind func(*params)) (*sqlite.Stmt, error) {
 		return nil, c.db.fail("prepare", err)
 	}
 	if bind != nil {
-		bind(&params{st: st})
+		c.args = params{st: st} // bind is over before another statement is prepared
+		bind(&c.args)
 	}
 	return st, nil
 }
@@ -129,7 +132,8 @@ func (p *params) ref(vs ...world.Ref) *params {
 		if v.IsNone() {
 			p.st.BindNull(p.n)
 		} else {
-			p.st.BindBytes(p.n, v.Digest())
+			var b [hashref.Size]byte
+			p.st.BindBytes(p.n, v.AppendDigest(b[:0]))
 		}
 	}
 	return p

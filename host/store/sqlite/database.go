@@ -20,6 +20,7 @@ type database struct {
 	id     string
 	unlock func() error
 
+	index  *index
 	writer *conn // nil while it must be opened anew
 	doubt  doubt
 	full   atomic.Bool // the disk was full since the last Begin
@@ -39,9 +40,9 @@ type doubt struct {
 
 var _ sqlstore.Backend = (*database)(nil)
 
-func newDatabase(path string, unlock func() error) *database {
+func newDatabase(path string, l Limits, logf func(string, ...any), unlock func() error) *database {
 	return &database{
-		path: path, unlock: unlock,
+		path: path, index: newIndex(l, logf), unlock: unlock,
 		slots: make(chan struct{}, MaxReaders), idle: make(chan *conn, MaxReaders), closed: make(chan struct{}),
 	}
 }
@@ -69,9 +70,13 @@ func (d *database) Read(ctx context.Context, f func(sqlstore.Rows) error) error 
 	if err != nil {
 		return err
 	}
+	s := d.index.acquire() // before the snapshot; see there
+	c.seen = seen{state: s}
 	c.SetInterrupt(ctx.Done())
 	err = c.snapshot(f)
 	c.SetInterrupt(nil)
+	c.seen = seen{}
+	s.release()
 	if ctx.Err() != nil && world.KindOf(err) == world.KindInternal && err != nil {
 		err = world.Wrap(world.KindTimeout, "sqlite.Read", errors.Join(context.Cause(ctx), err))
 	}
@@ -127,6 +132,7 @@ func (d *database) Begin() (sqlstore.Tx, error) {
 	if err := d.writer.do("BEGIN IMMEDIATE", nil); err != nil {
 		return nil, err
 	}
+	d.writer.seen = seen{state: d.index.cur.Load(), draft: d.index.draft, synced: true}
 	return &tx{conn: d.writer}, nil
 }
 
@@ -145,15 +151,29 @@ func (d *database) dropWriter() {
 // frame that ends the transaction is not there in whole, and no recovery takes it.
 func (d *database) Settle() (bool, error) {
 	d.dropWriter()
-	tx, err := d.Begin()
-	if err != nil {
+	landed, err := d.settle()
+	if err == nil && landed {
+		d.index.landed()
+	} else if err == nil {
+		d.index.lost()
+	}
+	return landed, err
+}
+
+func (d *database) settle() (bool, error) {
+	if _, err := d.Begin(); err != nil {
 		if d.doubt.full {
 			return false, nil
 		}
 		return false, err
 	}
-	defer tx.Rollback()
-	head, err := tx.Head()
+	c := d.writer
+	defer func() {
+		if !c.AutocommitEnabled() {
+			_ = c.do("ROLLBACK", nil)
+		}
+	}()
+	head, err := c.Head()
 	if err != nil {
 		return false, err
 	}
@@ -164,10 +184,10 @@ func (d *database) Settle() (bool, error) {
 		return false, nil
 	}
 	head.Batch = d.doubt.batch + 1
-	if err := tx.SetHead(&head); err != nil {
+	if err := c.setHead(&head); err != nil {
 		return false, err
 	}
-	if err := d.writer.do("COMMIT", nil); err != nil {
+	if err := c.do("COMMIT", nil); err != nil {
 		return false, err
 	}
 	return false, nil

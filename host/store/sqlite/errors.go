@@ -37,9 +37,9 @@ func (d *database) fail(what string, err error) error {
 	case sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultAuth:
 		e.Hint = "the file and its folder must be writable by this user"
 	case sqlite.ResultError:
-		if s := err.Error(); strings.Contains(s, "no such index") || strings.Contains(s, "no such table: refs") {
+		if s := err.Error(); strings.Contains(s, "no such table: "+indexPrefix) {
 			e.Kind = world.KindIndexMissing
-			e.Hint = "open the store anew to have the index rebuilt"
+			e.Hint = "open the store anew to have the indexes rebuilt"
 		}
 	}
 	if e.Kind == world.KindStoreFull {

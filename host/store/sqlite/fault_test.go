@@ -76,10 +76,10 @@ func (t *faultyTx) Restore() error {
 func (t *faultyTx) Commit() error {
 	switch {
 	case t.f.commit:
-		t.db.doubt = doubt{batch: t.batch}
+		t.db.doubt = doubt{batch: t.head.Batch}
 		return errors.Join(errFault, t.tx.Rollback())
 	case t.f.persist:
-		t.db.doubt = doubt{batch: t.batch}
+		t.db.doubt = doubt{batch: t.head.Batch}
 		return errors.Join(errFault, t.tx.Commit())
 	}
 	return t.tx.Commit()
@@ -89,8 +89,8 @@ func (t *faultyTx) Commit() error {
 func openFaulty(t *testing.T) (*sqlstore.Store, *faults) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "world.db")
-	d := newDatabase(path, func() error { return nil })
-	if err := d.open(false, t.Logf); err != nil {
+	d := newDatabase(path, Limits{}, t.Logf, func() error { return nil })
+	if err := errors.Join(d.create(), d.open(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	f := &faults{database: d}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,7 +15,6 @@ import (
 
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
-	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/store/storetest"
 	"ailang.dev/world/host/world"
 )
@@ -24,39 +24,58 @@ import (
 const childEnv = "WORLD_STORE_TEST_CHILD"
 
 const (
-	kills       = 20
 	killWithin  = 300 // acknowledgements
 	childAgents = 6
 )
 
+var kills = flag.Int("kills", 20, "how often TestKill kills a writing process with each kind of limits")
+
+// childLimits are those of the process that is killed, so that runs are written, merged
+// and dropped at every moment, or never.
+var childLimits = map[string]Limits{"runs": tiny, "memory": {}}
+
 // TestKill kills a process that writes, at random moments, and expects everything that it
 // had been told is durable.
 func TestKill(t *testing.T) {
+	for name, l := range childLimits {
+		t.Run(name, func(t *testing.T) { testKill(t, name, l) })
+	}
+}
+
+func testKill(t *testing.T, name string, l Limits) {
 	path := filepath.Join(t.TempDir(), "world.db")
-	s := mustOpen(t, path, sqlstore.Hooks{})
+	reopen := func() *Store {
+		s, err := Open(t.Context(), Options{Path: path, Limits: l, Logf: t.Logf})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := reopen()
 	commit(t, s, storetest.Genesis())
 	acked := make(map[int64]string) // entry index -> hash
 	spent := 0
-	for round := range kills {
+	for round := range *kills {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		spent += killOne(t, path, round, acked)
-		s = mustOpen(t, path, sqlstore.Hooks{})
+		spent += killOne(t, path, name, round, acked)
+		s = reopen()
 		checkAcked(t, s, acked, spent)
 	}
 	t.Logf("%d entries and %d effects were acknowledged", len(acked), spent)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	checkBlocks(t, path)
 }
 
 // killOne runs a writing process until it acknowledged so much, and notes what. It
 // returns how many effects were.
-func killOne(t *testing.T, path string, round int, acked map[int64]string) (effects int) {
+func killOne(t *testing.T, path, limits string, round int, acked map[int64]string) (effects int) {
 	t.Helper()
 	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childEnv+"="+path, fmt.Sprintf("%s_ROUND=%d", childEnv, round))
+	child.Env = append(os.Environ(), childEnv+"="+path, fmt.Sprintf("%s_ROUND=%d", childEnv, round), childEnv+"_LIMITS="+limits)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {
@@ -102,6 +121,7 @@ func checkAcked(t *testing.T, s *Store, acked map[int64]string, spent int) {
 			t.Fatalf("entry %d, acknowledged as %s, is lost", index, hash)
 		}
 	}
+	checkFound(t, s, all)
 	sum, err := s.Spent(t.Context(), "ep", "Workspace.Read", "worktree")
 	if err != nil || sum < int64(spent) {
 		t.Fatalf("%d effects were acknowledged, but the sum is %d (%v)", spent, sum, err)
@@ -132,6 +152,39 @@ func checkAcked(t *testing.T, s *Store, acked map[int64]string, spent int) {
 	}
 }
 
+// checkFound looks all calls up by every index.
+func checkFound(t *testing.T, s *Store, all []world.Entry) {
+	t.Helper()
+	records := make(map[world.Ref]bool)
+	for after := hashref.None; ; {
+		page, err := s.ObjectsBySemanticID(t.Context(), world.SemRecordV1, after, store.MaxPage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, m := range page {
+			records[m.Hash] = true
+		}
+		after = page[len(page)-1].Hash
+	}
+	calls := 0
+	for _, e := range all {
+		if !strings.HasPrefix(e.Header.WrittenBy, world.WriterPrefix) {
+			continue
+		}
+		calls++
+		refs, err := s.Referrers(t.Context(), e.TransitionRef, 0, 10)
+		if err != nil || len(refs) != 1 || refs[0].Index != e.Header.EntryIndex || !records[e.TransitionRef] {
+			t.Fatalf("entry %d: record listed: %v, referrers %+v, %v", e.Header.EntryIndex, records[e.TransitionRef], refs, err)
+		}
+	}
+	if len(records) != calls {
+		t.Fatalf("%d records of %d calls", len(records), calls)
+	}
+}
+
 // TestMain lets the test binary be the process that is killed.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childEnv); path != "" {
@@ -142,7 +195,7 @@ func TestMain(m *testing.M) {
 
 func writeForEver(path string) {
 	round := os.Getenv(childEnv + "_ROUND")
-	s, err := Open(context.Background(), Options{Path: path})
+	s, err := Open(context.Background(), Options{Path: path, Limits: childLimits[os.Getenv(childEnv+"_LIMITS")]})
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)

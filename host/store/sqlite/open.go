@@ -22,7 +22,7 @@ import (
 
 // Version is the format this package writes, and the newest it reads. It stands in the
 // file's header (user_version) and in the meta row.
-const Version = 1
+const Version = 2
 
 // applicationID marks the files of this store in their header: "AWLD".
 const applicationID = 0x41574c44
@@ -36,8 +36,9 @@ var schema string
 type Options struct {
 	Path string // of the database file; its folder must exist
 	// Logf, unless nil, gets what an operator should know: failed batches, rebuilt indexes.
-	Logf  func(format string, args ...any)
-	Hooks sqlstore.Hooks
+	Logf   func(format string, args ...any)
+	Hooks  sqlstore.Hooks
+	Limits Limits // of the derived indexes
 }
 
 // Store is an open store. It holds the writer lock until it is closed.
@@ -55,28 +56,49 @@ func (s *Store) Path() string { return s.db.path }
 // damaged one KindIntegrity; one that may not be written KindInternal. None of these
 // changes the file.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	d, exists, err := locked(ctx, &o)
+	if err == nil && !exists {
+		err = d.create()
+	}
+	if err == nil {
+		err = d.open(ctx)
+	}
+	if err != nil {
+		return nil, d.giveUp(err)
+	}
+	return &Store{Store: sqlstore.New(d, o.Hooks, o.Logf), db: d}, nil
+}
+
+// locked takes the writer lock of the store that o names.
+func locked(ctx context.Context, o *Options) (d *database, exists bool, err error) {
 	if o.Logf == nil {
 		o.Logf = func(string, ...any) {}
 	}
 	path, exists, err := resolve(o.Path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, world.Wrap(world.KindTimeout, openOp, context.Cause(ctx))
+		return nil, false, world.Wrap(world.KindTimeout, openOp, context.Cause(ctx))
 	}
 	f, err := lock(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	d := newDatabase(path, func() error { return unlock(f) })
-	if err := d.open(exists, o.Logf); err != nil {
+	if _, err := os.Stat(path); exists != (err == nil) {
+		exists = err == nil // it came or went before the lock was ours
+	}
+	return newDatabase(path, o.Limits, o.Logf, func() error { return unlock(f) }), exists, nil
+}
+
+// giveUp closes what was opened in vain, and returns why.
+func (d *database) giveUp(err error) error {
+	if d != nil {
 		if cerr := d.Close(); cerr != nil {
-			o.Logf("store %s: close: %v", path, cerr)
+			d.index.logf("store %s: close: %v", d.path, cerr)
 		}
-		return nil, err
 	}
-	return &Store{Store: sqlstore.New(d, o.Hooks, o.Logf), db: d}, nil
+	return err
 }
 
 // resolve follows symbolic links, so that one file has one lock under all its names.
@@ -112,27 +134,26 @@ func resolve(path string) (real string, exists bool, err error) {
 	return filepath.Join(dir, filepath.Base(abs)), false, nil
 }
 
-// open is Open under the lock.
-func (d *database) open(exists bool, logf func(string, ...any)) error {
-	if _, err := os.Stat(d.path); exists != (err == nil) {
-		exists = err == nil // it came or went before the lock was ours
+// open is Open under the lock, of a file that is there.
+func (d *database) open(ctx context.Context) error {
+	if err := d.connectChecked(); err != nil {
+		return err
 	}
-	if !exists {
-		if err := d.create(); err != nil {
-			return err
-		}
+	if err := d.checkTables(); err != nil {
+		return err
 	}
+	return d.openIndexes(ctx)
+}
+
+// connectChecked opens the writer's connection to what is known to be a store.
+func (d *database) connectChecked() (err error) {
 	if err := checkHeader(d.path); err != nil {
 		return err
 	}
-	var err error
 	if d.writer, err = d.connectWriter(); err != nil {
 		return err
 	}
-	if err := d.checkMeta(); err != nil {
-		return err
-	}
-	return d.checkTables(logf)
+	return d.checkMeta()
 }
 
 // Offsets in the header of an SQLite file (sqlite.org/fileformat2.html, section 1.3).
@@ -177,7 +198,9 @@ func checkVersion(path string, v int64) error {
 			Msg:  fmt.Sprintf("was written by a newer version: its format is %d, this program knows %d", v, Version),
 			Hint: "run the newer program"}
 	case v < Version:
-		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: path, Msg: fmt.Sprintf("its format %d is unknown", v)}
+		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: path,
+			Msg:  fmt.Sprintf("was written by a version before the first release: its format is %d, this program knows %d", v, Version),
+			Hint: "start a new store"}
 	}
 	return nil
 }
@@ -193,7 +216,7 @@ func (d *database) create() error {
 				Hint: "restore the database file, or remove its log to start a new store"}
 		}
 	}
-	tmp := newDatabase(d.path+".creating", nil)
+	tmp := newDatabase(d.path+".creating", Limits{}, d.index.logf, nil)
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} { // left by a crash
 		if err := os.Remove(tmp.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fail(err)

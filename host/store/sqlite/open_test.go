@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +129,7 @@ func TestOpenRefuses(t *testing.T) {
 		}},
 		{"a newer format in the header", world.KindSchema, "newer version", func(t *testing.T) string {
 			path := made(t)
-			script(t, path, "PRAGMA user_version = 2;")
+			script(t, path, "PRAGMA user_version = 3;")
 			return path
 		}},
 		{"a newer format in the meta row", world.KindSchema, "newer version", func(t *testing.T) string {
@@ -140,9 +139,14 @@ func TestOpenRefuses(t *testing.T) {
 			if _, err := c.one("SELECT store_id FROM meta", nil, func(k *cols) error { id = k.text(); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.do("UPDATE meta SET version = 2, sum = ?", func(p *params) { p.int(sqlstore.SumMeta(id, 2)) }); err != nil {
+			if err := c.do("UPDATE meta SET version = 3, sum = ?", func(p *params) { p.int(sqlstore.SumMeta(id, 3)) }); err != nil {
 				t.Fatal(err)
 			}
+			return path
+		}},
+		{"an older format", world.KindSchema, "before the first release", func(t *testing.T) string {
+			path := made(t)
+			script(t, path, "PRAGMA user_version = 1;")
 			return path
 		}},
 		{"a damaged meta row", world.KindIntegrity, "meta row", func(t *testing.T) string {
@@ -331,58 +335,17 @@ func TestEverythingIsCommented(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || tables != 10 {
+	if err != nil || tables != 12 {
 		t.Fatalf("%d tables, %v", tables, err)
 	}
 }
 
 func connection(t testing.TB, path string) *conn {
 	t.Helper()
-	c, err := newDatabase(path, nil).connectWriter()
+	c, err := newDatabase(path, Limits{}, t.Logf, nil).connectWriter()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-// TestIndexesAreRebuilt drops what is derived, and expects it back as it was.
-func TestIndexesAreRebuilt(t *testing.T) {
-	path := made(t)
-	s := mustOpen(t, path, sqlstore.Hooks{})
-	head, err := s.SwapRegistry(t.Context(), "r", world.Ref{}, storetest.Call("1").TransitionRef, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	dump := func() string {
-		var b bytes.Buffer
-		c := connection(t, path)
-		defer c.Close()
-		if err := c.each("SELECT target, seq, kind, place, sum FROM refs ORDER BY target, seq", nil, func(k *cols) error {
-			fmt.Fprintln(&b, k.ref(), k.int(), k.int(), k.int(), k.int())
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	before := dump()
-	script(t, path, "DROP TABLE refs; DROP INDEX objects_by_hash; DROP INDEX objects_by_semantic_id; DROP INDEX journal_by_invocation;")
-	var told []string
-	s, err = Open(t.Context(), Options{Path: path, Logf: func(f string, args ...any) { told = append(told, fmt.Sprintf(f, args...)) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(told) != 4 {
-		t.Errorf("told %q", told)
-	}
-	storetest.CheckWhole(t, s)
-	if refs, err := s.Referrers(t.Context(), head.Head, 0, 10); err != nil || len(refs) != 2 {
-		t.Errorf("referrers %+v, %v", refs, err)
-	}
-	s.Close()
-	if diff := cmp.Diff(before, dump()); diff != "" {
-		t.Errorf("the references index differs:\n%s", diff)
-	}
 }

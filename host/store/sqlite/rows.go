@@ -36,12 +36,16 @@ func scanObject(k *cols, r *sqlstore.ObjectRow) error {
 	return k.prove("objects", r.Seq, k.int(), r.Sum())
 }
 
-func (c *conn) Object(hash world.Ref, payload bool) (r sqlstore.ObjectRow, ok bool, err error) {
-	sql := "SELECT " + objectCols + " FROM objects WHERE hash = ?"
+func (c *conn) ObjectBySeq(seq sqlstore.Seq) (sqlstore.ObjectRow, bool, error) {
+	return c.objectAt(seq, false)
+}
+
+func (c *conn) objectAt(seq sqlstore.Seq, payload bool) (r sqlstore.ObjectRow, ok bool, err error) {
+	sql := "SELECT " + objectCols + " FROM objects WHERE seq = ?"
 	if payload {
-		sql = "SELECT " + objectCols + ", payload FROM objects WHERE hash = ?"
+		sql = "SELECT " + objectCols + ", payload FROM objects WHERE seq = ?"
 	}
-	ok, err = c.one(sql, func(p *params) { p.ref(hash) }, func(k *cols) error {
+	ok, err = c.one(sql, func(p *params) { p.int(seq) }, func(k *cols) error {
 		if err := scanObject(k, &r); err != nil {
 			return err
 		}
@@ -51,25 +55,6 @@ func (c *conn) Object(hash world.Ref, payload bool) (r sqlstore.ObjectRow, ok bo
 		return nil
 	})
 	return r, ok, err
-}
-
-func (c *conn) ObjectBySeq(seq sqlstore.Seq) (r sqlstore.ObjectRow, ok bool, err error) {
-	ok, err = c.one("SELECT "+objectCols+" FROM objects WHERE seq = ?",
-		func(p *params) { p.int(seq) }, func(k *cols) error { return scanObject(k, &r) })
-	return r, ok, err
-}
-
-func (c *conn) ObjectsBySemanticID(id string, after world.Ref, limit int) (list []sqlstore.ObjectRow, err error) {
-	err = c.each("SELECT "+objectCols+" FROM objects INDEXED BY objects_by_semantic_id"+
-		" WHERE semantic_id = CAST(? AS TEXT) AND hash > CAST(? AS BLOB) ORDER BY hash LIMIT ? + 0",
-		func(p *params) { p.text(id).blob(after.Digest()).int(int64(limit)) },
-		func(k *cols) error {
-			var r sqlstore.ObjectRow
-			err := scanObject(k, &r)
-			list = append(list, r)
-			return err
-		})
-	return list, err
 }
 
 const entryCols = "entry_index, seq, semantics_epoch, transition_fn, interpreter, prev_hash, written_by, entry_hash," +
@@ -84,20 +69,9 @@ func scanEntry(k *cols, r *sqlstore.EntryRow) error {
 	return k.prove("entries", h.EntryIndex, k.int(), r.Sum())
 }
 
-func (c *conn) Entry(index int64) (sqlstore.EntryRow, bool, error) {
-	return c.entry("SELECT "+entryCols+" FROM entries WHERE entry_index = ?", func(p *params) { p.int(index) })
-}
-
-func (c *conn) EntryByHash(hash world.Ref) (sqlstore.EntryRow, bool, error) {
-	return c.entry("SELECT "+entryCols+" FROM entries WHERE entry_hash = ?", func(p *params) { p.ref(hash) })
-}
-
-func (c *conn) EntryByWorld(ref world.Ref) (sqlstore.EntryRow, bool, error) {
-	return c.entry("SELECT "+entryCols+" FROM entries WHERE world = ?", func(p *params) { p.ref(ref) })
-}
-
-func (c *conn) entry(sql string, bind func(*params)) (r sqlstore.EntryRow, ok bool, err error) {
-	ok, err = c.one(sql, bind, func(k *cols) error { return scanEntry(k, &r) })
+func (c *conn) Entry(index int64) (r sqlstore.EntryRow, ok bool, err error) {
+	ok, err = c.one("SELECT "+entryCols+" FROM entries WHERE entry_index = ?",
+		func(p *params) { p.int(index) }, func(k *cols) error { return scanEntry(k, &r) })
 	return r, ok, err
 }
 
@@ -133,7 +107,7 @@ func (c *conn) RegistryBySeq(seq sqlstore.Seq) (r sqlstore.RegistryRow, ok bool,
 	return r, ok, err
 }
 
-const journalCols = "j.seq, j.kind, j.invocation, j.digest, j.credential, j.effect_id, j.episode, j.effect, j.scope, j.cost, j.ref, j.entry_index, j.sum"
+const journalCols = "seq, kind, invocation, digest, credential, effect_id, episode, effect, scope, cost, ref, entry_index, sum"
 
 func scanJournal(k *cols, r *sqlstore.JournalRow) error {
 	r.Seq, r.Kind, r.Invocation = k.int(), sqlstore.JournalKind(k.int()), world.InvocationID(k.text())
@@ -143,24 +117,21 @@ func scanJournal(k *cols, r *sqlstore.JournalRow) error {
 	return k.prove("journal", r.Seq, k.int(), r.Sum())
 }
 
-func (c *conn) journalList(sql string, bind func(*params)) (list []sqlstore.JournalRow, err error) {
-	err = c.each(sql, bind, func(k *cols) error {
-		var r sqlstore.JournalRow
-		err := scanJournal(k, &r)
-		list = append(list, r)
-		return err
-	})
+func (c *conn) journalAt(seq sqlstore.Seq) (r sqlstore.JournalRow, ok bool, err error) {
+	ok, err = c.one("SELECT "+journalCols+" FROM journal WHERE seq = ?",
+		func(p *params) { p.int(seq) }, func(k *cols) error { return scanJournal(k, &r) })
+	return r, ok, err
+}
+
+func (c *conn) Pending(after sqlstore.Seq, limit int) (list []sqlstore.JournalRow, err error) {
+	err = c.each("SELECT "+journalCols+" FROM pending JOIN journal USING (seq) WHERE pending.seq > ? + 0 ORDER BY pending.seq LIMIT ? + 0",
+		func(p *params) { p.int(after, int64(limit)) }, func(k *cols) error {
+			var r sqlstore.JournalRow
+			err := scanJournal(k, &r)
+			list = append(list, r)
+			return err
+		})
 	return list, err
-}
-
-func (c *conn) Journal(id world.InvocationID, limit int) ([]sqlstore.JournalRow, error) {
-	return c.journalList("SELECT "+journalCols+" FROM journal j WHERE j.invocation = CAST(? AS TEXT) ORDER BY j.seq DESC LIMIT ? + 0",
-		func(p *params) { p.text(string(id)).int(int64(limit)) })
-}
-
-func (c *conn) Pending(after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
-	return c.journalList("SELECT "+journalCols+" FROM pending p JOIN journal j ON j.seq = p.seq WHERE p.seq > ? + 0 ORDER BY p.seq LIMIT ? + 0",
-		func(p *params) { p.int(after, int64(limit)) })
 }
 
 const sessionCols = "seq, id, episode, grants, created, expires, revoked, sum"
@@ -204,16 +175,4 @@ func (c *conn) Spend(episode, effect, scope string) (r sqlstore.SpendRow, ok boo
 			return sqlstore.Prove("spend", []string{episode, effect, scope}, k.int(), r.Sum())
 		})
 	return r, ok, err
-}
-
-func (c *conn) Refs(target world.Ref, after sqlstore.Seq, limit int) (list []sqlstore.RefRow, err error) {
-	err = c.each("SELECT target, seq, kind, place, sum FROM refs WHERE target = CAST(? AS BLOB) AND seq > ? + 0 ORDER BY seq LIMIT ? + 0",
-		func(p *params) { p.ref(target).int(after, int64(limit)) },
-		func(k *cols) error {
-			r := sqlstore.RefRow{Target: k.ref(), Seq: k.int(), Kind: sqlstore.RefKind(k.int()), Place: k.int()}
-			err := k.prove("refs", r.Seq, k.int(), r.Sum())
-			list = append(list, r)
-			return err
-		})
-	return list, err
 }

@@ -98,20 +98,46 @@ CREATE TABLE spend ( -- running sums of what was debited
   PRIMARY KEY (episode, effect, scope)
 ) WITHOUT ROWID;
 
-CREATE TABLE refs ( -- derived: what names a reference
-  target BLOB    NOT NULL, -- the reference named
-  seq    INTEGER NOT NULL, -- place of what names it
-  kind   INTEGER NOT NULL, -- 1 object payload, 2 entry, 3 world, 4 registry head
-  place  INTEGER NOT NULL, -- 1, 4: seq of the row; 2, 3: entry_index
-  sum    INTEGER NOT NULL, -- checksum
-  PRIMARY KEY (target, seq)
+-- What follows, down to the indexes of single tables, is derived from the tables above
+-- and can be made anew from them. A run holds the index rows of the stretch of the truth
+-- from after_seq to last_seq; the whole runs follow one another without a gap, and what is
+-- past the last one of them (the watermark) is found by reading the tables above from there
+-- on. A part of a run is the sorted rows of one index, cut into blocks. Numbers in rows are
+-- big-endian; k is the first 8 bytes of a sha256, t the first 16 of the sha256 over a
+-- reference's 32 bytes; places have 6 bytes.
+--   part 0  objects by hash         k of the hash, seq
+--   part 1  entries by hash         k of entry_hash, entry_index
+--   part 2  entries by world        k of world, entry_index
+--   part 3  journal by invocation   k of the sha256 of invocation, seq
+--   part 4  objects by semantic id  k of the sha256 of semantic_id, k of hash, seq
+--   part 5  what names a reference  t, seq of what names it, one byte: 1 object payload, 2 entry,
+--                                   3 world, 4 registry head; then for 1, 4 seq, for 2, 3 entry_index
+
+CREATE TABLE index_runs ( -- the catalogue of runs
+  run        INTEGER PRIMARY KEY, -- its number; never used again
+  level      INTEGER NOT NULL,    -- how often its rows were merged
+  state      INTEGER NOT NULL,    -- 1 being written, 2 whole, 3 being deleted
+  after_seq  INTEGER NOT NULL,    -- seq of the row before its first
+  last_seq   INTEGER NOT NULL,    -- seq of its last row
+  next_index INTEGER NOT NULL,    -- index of the first entry past it
+  sum        INTEGER NOT NULL     -- checksum
+);
+
+CREATE TABLE index_parts ( -- the parts of each whole run
+  run         INTEGER NOT NULL, -- the run
+  part        INTEGER NOT NULL, -- which index
+  row_count   INTEGER NOT NULL, -- rows in it
+  block_count INTEGER NOT NULL, -- blocks that hold them
+  sum         INTEGER NOT NULL, -- checksum
+  PRIMARY KEY (run, part)
 ) WITHOUT ROWID;
 
-CREATE UNIQUE INDEX objects_by_hash ON objects (hash);
-CREATE INDEX objects_by_semantic_id ON objects (semantic_id, hash);
-CREATE UNIQUE INDEX entries_by_hash ON entries (entry_hash);
-CREATE UNIQUE INDEX entries_by_world ON entries (world);
-CREATE INDEX journal_by_invocation ON journal (invocation, seq);
+CREATE TABLE index_blocks ( -- sorted rows, one after the other, and what finds them
+  id   INTEGER PRIMARY KEY, -- run * 2^28 + part * 2^24 + number; with part + 8, what finds blocks: the first bytes of each (8; part 4: 16, part 5: 22), then for parts 0 to 3 a Bloom filter of the keys
+  data BLOB    NOT NULL,    -- the bytes
+  sum  INTEGER NOT NULL     -- CRC-32C of the id as 8 bytes, and the data
+);
+
 CREATE UNIQUE INDEX registry_by_name ON registry (name, revision);
 CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
 CREATE INDEX sessions_by_episode ON sessions (episode, seq);

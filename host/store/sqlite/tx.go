@@ -2,28 +2,36 @@ package sqlite
 
 import (
 	"errors"
-	"slices"
+	"fmt"
+	"math"
 
 	"zombiezen.com/go/sqlite"
 
 	"ailang.dev/world/host/store/sqlstore"
+	"ailang.dev/world/host/world"
 )
 
 // tx is the write transaction, on the writer's connection.
 type tx struct {
 	*conn
-	batch int64 // what SetHead wrote
+	mark [parts]int       // of the draft at the savepoint
+	head sqlstore.HeadRow // what SetHead wrote
 }
 
 var _ sqlstore.Tx = (*tx)(nil)
 
-func (t *tx) Savepoint() error { return t.do("SAVEPOINT op", nil) }
-func (t *tx) Release() error   { return t.do("RELEASE op", nil) }
+func (t *tx) Savepoint() error {
+	t.mark = t.seen.draft.mark()
+	return t.do("SAVEPOINT op", nil)
+}
+
+func (t *tx) Release() error { return t.do("RELEASE op", nil) }
 
 func (t *tx) Restore() error {
 	if t.AutocommitEnabled() {
 		return errors.New("sqlite: the engine rolled the transaction back")
 	}
+	t.seen.draft.undo(t.mark)
 	if err := t.do("ROLLBACK TO op", nil); err != nil {
 		return err
 	}
@@ -31,28 +39,54 @@ func (t *tx) Restore() error {
 }
 
 func (t *tx) PutObject(r *sqlstore.ObjectRow) (bool, error) {
-	err := t.do("INSERT INTO objects ("+objectCols+", payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hash) DO NOTHING",
-		func(p *params) {
-			m := &r.Meta
-			p.int(r.Seq).ref(m.Hash, m.InterfaceHash).text(m.SemanticID, m.Provenance).int(r.Size, r.Sum()).blob(r.Payload)
-		})
-	return err == nil && t.Changes() == 1, err
+	if _, there, err := t.Object(r.Meta.Hash, false); err != nil || there {
+		return false, err
+	}
+	err := t.do("INSERT INTO objects ("+objectCols+", payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
+		m := &r.Meta
+		p.int(r.Seq).ref(m.Hash, m.InterfaceHash).text(m.SemanticID, m.Provenance).int(r.Size, r.Sum()).blob(r.Payload)
+	})
+	if err != nil {
+		return false, err
+	}
+	t.seen.draft.object(r)
+	return true, nil
 }
 
+var errThere = errors.New("its hash or world is there already")
+
 func (t *tx) AddEntry(r *sqlstore.EntryRow) error {
-	return t.do("INSERT INTO entries ("+entryCols+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
+	index := r.Entry.Header.EntryIndex
+	for _, by := range []struct {
+		find func(world.Ref) (sqlstore.EntryRow, bool, error)
+		ref  world.Ref
+	}{{t.EntryByHash, r.Entry.EntryHash}, {t.EntryByWorld, r.World.Ref}} {
+		if _, there, err := by.find(by.ref); err != nil {
+			return err
+		} else if there {
+			return &world.Error{Op: "sqlite.AddEntry", Kind: world.KindInternal, Subject: fmt.Sprint("entry ", index), Err: errThere}
+		}
+	}
+	err := t.do("INSERT INTO entries ("+entryCols+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
 		h, w := &r.Entry.Header, &r.World
 		p.int(h.EntryIndex, r.Seq, h.SemanticsEpoch).ref(h.TransitionFn, h.Interpreter, h.PrevEntryHash).text(h.WrittenBy)
 		p.ref(r.Entry.EntryHash, r.Entry.TransitionRef, w.Ref).int(w.Revision).ref(w.StateRoot, w.LogHead).int(r.Sum())
 	})
+	if err == nil {
+		t.seen.draft.entry(r)
+	}
+	return err
 }
 
 func (t *tx) AddJournal(r *sqlstore.JournalRow) error {
-	return t.do("INSERT INTO journal (seq, kind, invocation, digest, credential, effect_id, episode, effect, scope, cost, ref, entry_index, sum)"+
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
+	err := t.do("INSERT INTO journal ("+journalCols+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
 		p.int(r.Seq, int64(r.Kind)).text(string(r.Invocation)).ref(r.Digest, r.Credential)
 		p.text(r.EffectID, r.Episode, r.Need.Effect, r.Need.Scope).int(r.Need.Cost).ref(r.Ref).int(r.Index, r.Sum())
 	})
+	if err == nil {
+		t.seen.draft.journal(r)
+	}
+	return err
 }
 
 func (t *tx) AddPending(intent sqlstore.Seq) error {
@@ -72,11 +106,11 @@ func (t *tx) AddRegistry(r *sqlstore.RegistryRow) error {
 func (t *tx) AddSession(r *sqlstore.SessionRow) error {
 	return t.do("INSERT INTO sessions ("+sessionCols+") VALUES (?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
 		p.int(r.Seq).ref(r.ID).text(r.Episode, r.Grants, sqlstore.FormatTime(r.Created), sqlstore.FormatTime(r.Expires))
-		p.int(flag(r.Revoked), r.Sum())
+		p.int(bit(r.Revoked), r.Sum())
 	})
 }
 
-func flag(b bool) int64 {
+func bit(b bool) int64 {
 	if b {
 		return 1
 	}
@@ -84,7 +118,7 @@ func flag(b bool) int64 {
 }
 
 func (t *tx) RevokeSession(r *sqlstore.SessionRow) error {
-	return t.do("UPDATE sessions SET revoked = ?, sum = ? WHERE seq = ?", func(p *params) { p.int(flag(r.Revoked), r.Sum(), r.Seq) })
+	return t.do("UPDATE sessions SET revoked = ?, sum = ? WHERE seq = ?", func(p *params) { p.int(bit(r.Revoked), r.Sum(), r.Seq) })
 }
 
 func (t *tx) SetSpend(r *sqlstore.SpendRow) error {
@@ -94,27 +128,14 @@ func (t *tx) SetSpend(r *sqlstore.SpendRow) error {
 	})
 }
 
-// AddRefs inserts in the order of the index, so that a batch touches each page once.
+// AddRefs is durable with the rows that hold the references: they are found in those again.
 func (t *tx) AddRefs(rows []sqlstore.RefRow) error {
-	slices.SortFunc(rows, func(a, b sqlstore.RefRow) int {
-		if c := a.Target.Compare(b.Target); c != 0 {
-			return c
-		}
-		return int(a.Seq - b.Seq)
-	})
-	for i := range rows {
-		r := &rows[i]
-		if err := t.do("INSERT INTO refs (target, seq, kind, place, sum) VALUES (?, ?, ?, ?, ?)", func(p *params) {
-			p.ref(r.Target).int(r.Seq, int64(r.Kind), r.Place, r.Sum())
-		}); err != nil {
-			return err
-		}
-	}
+	t.seen.draft.refs(rows)
 	return nil
 }
 
 func (t *tx) SetHead(r *sqlstore.HeadRow) error {
-	t.batch = r.Batch
+	t.head = *r
 	return t.conn.setHead(r)
 }
 
@@ -124,15 +145,54 @@ func (c *conn) setHead(r *sqlstore.HeadRow) error {
 	})
 }
 
+// Commit takes a slice of the indexes' work along, and makes what it wrote visible when it
+// is durable.
 func (t *tx) Commit() error {
-	err := t.do("COMMIT", nil)
-	if err != nil {
-		t.db.doubt = doubt{batch: t.batch, full: sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull}
+	x := t.db.index
+	if err := t.tend(); err != nil {
+		t.db.doubt = doubt{batch: t.head.Batch}
+		return err
 	}
-	return err
+	ready := make(chan *state, 1)
+	go func() { ready <- x.prepare(t.head.Seq, t.head.Next) }() // while the disk is waited for
+	err := t.do("COMMIT", nil)
+	x.out.next = <-ready
+	if err != nil {
+		t.db.doubt = doubt{batch: t.head.Batch, full: sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull}
+		return err
+	}
+	x.landed()
+	return nil
+}
+
+// tend does some of the indexes' work. A fault in it is no fault of the batch, as long as
+// memory can hold what was not written.
+func (t *tx) tend() error {
+	x := t.db.index
+	x.out = &outcome{}
+	full := x.failing && x.full()
+	if x.rest > 0 && !full {
+		x.rest--
+		return nil
+	}
+	budget := max(x.limits.Slice, sliceFactor*t.seen.draft.count())
+	if full {
+		budget = math.MaxInt // all of the run, or nothing is written
+	}
+	lost, err := x.work(t.conn, budget)
+	if err == nil {
+		return nil
+	}
+	x.rest, x.out = restAfterFault, &outcome{}
+	x.fault(err)
+	if lost || full {
+		return err
+	}
+	return nil
 }
 
 func (t *tx) Rollback() error {
+	t.db.index.lost()
 	if t.AutocommitEnabled() {
 		return nil
 	}

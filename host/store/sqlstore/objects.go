@@ -87,6 +87,9 @@ func References(payload []byte) []world.Ref {
 		if seen[ref] || seen == nil && contains(found, ref) {
 			continue
 		}
+		if found == nil {
+			found = make([]world.Ref, 0, min(1+bytes.Count(payload, refMark), store.MaxRefs))
+		}
 		found = append(found, ref)
 		if len(found) == 16 {
 			seen = make(map[world.Ref]bool)

@@ -275,25 +275,27 @@ func referrer(r Rows, row *RefRow) (store.Referrer, error) {
 	out := store.Referrer{Seq: row.Seq}
 	var ok bool
 	var err error
+	var at Seq // where the row that is named says it is
 	switch row.Kind {
 	case RefObject:
 		var o ObjectRow
 		o, ok, err = r.ObjectBySeq(row.Place)
-		out.Kind, out.Ref = store.ReferrerObject, o.Meta.Hash
+		out.Kind, out.Ref, at = store.ReferrerObject, o.Meta.Hash, o.Seq
 	case RefEntry:
-		_, ok, err = r.Entry(row.Place)
-		out.Kind, out.Index = store.ReferrerEntry, row.Place
+		var e EntryRow
+		e, ok, err = r.Entry(row.Place)
+		out.Kind, out.Index, at = store.ReferrerEntry, row.Place, e.Seq
 	case RefWorld:
 		var e EntryRow
 		e, ok, err = r.Entry(row.Place)
-		out.Kind, out.Ref = store.ReferrerWorld, e.World.Ref
+		out.Kind, out.Ref, at = store.ReferrerWorld, e.World.Ref, e.Seq+1
 	case RefRegistry:
 		var g RegistryRow
 		g, ok, err = r.RegistryBySeq(row.Place)
-		out.Kind, out.Ref, out.Name = store.ReferrerRegistry, g.Head.Head, g.Head.Name
+		out.Kind, out.Ref, out.Name, at = store.ReferrerRegistry, g.Head.Head, g.Head.Name, g.Seq
 	}
-	if err == nil && !ok {
-		err = Damaged("refs", row.Seq, fmt.Errorf("it names row %d of kind %d, which is not there", row.Place, row.Kind))
+	if err == nil && (!ok || at != row.Seq) {
+		err = Damaged("refs", row.Seq, fmt.Errorf("it names row %d of kind %d, which is not there, or is another", row.Place, row.Kind))
 	}
 	return out, err
 }

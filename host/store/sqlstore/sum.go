@@ -45,7 +45,7 @@ func (s *sumBuffer) ref(r world.Ref) *sumBuffer {
 		return s
 	}
 	s.b = append(s.b, 1)
-	s.b = append(s.b, r.Digest()...)
+	s.b = r.AppendDigest(s.b)
 	return s
 }
 
@@ -107,6 +107,15 @@ func (r SpendRow) Sum() int64 {
 // Sum is the row's checksum.
 func (r RefRow) Sum() int64 {
 	return sumOf("refs").ref(r.Target).int(r.Seq).int(int64(r.Kind)).int(r.Place).sum()
+}
+
+// SumInts is the checksum of a row of integers alone, for tables that only a backend has.
+func SumInts(table string, columns ...int64) int64 {
+	s := sumOf(table)
+	for _, v := range columns {
+		s.int(v)
+	}
+	return s.sum()
 }
 
 // SumMeta is the checksum of the row that names the store and its format.

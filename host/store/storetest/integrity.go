@@ -30,6 +30,23 @@ func damaged(t *testing.T, o Opener) (store.Store, store.Append) {
 	return s, a
 }
 
+// byNameAlone lists by semantic id, after it saw that all else goes on.
+func byNameAlone(s store.Store, a store.Append) error {
+	next := a
+	next.Invocation = a.Invocation + " and more"
+	for range 20 {
+		next.Invocation += "."
+		if _, err := s.Append(ctx, next); err != nil {
+			return err
+		}
+	}
+	if _, err := s.Object(ctx, a.TransitionRef); err != nil {
+		return err
+	}
+	_, err := s.ObjectsBySemanticID(ctx, world.SemInput, hashref.None, 10)
+	return err
+}
+
 func testIntegrity(t *testing.T, fresh func(*testing.T) Opener) {
 	cases := []struct {
 		damage Damage
@@ -83,7 +100,7 @@ func testIntegrity(t *testing.T, fresh func(*testing.T) Opener) {
 			_, err := s.Spent(ctx, "ep", "Workspace.Read", "worktree")
 			return err
 		}},
-		{DamageRefs, world.KindIntegrity, "refs row", func(s store.Store, a store.Append) error {
+		{DamageRefs, world.KindIntegrity, "refs", func(s store.Store, a store.Append) error {
 			_, err := s.Referrers(ctx, must(s.Head(ctx))(t).LogHead, 0, 10)
 			return err
 		}},
@@ -91,8 +108,20 @@ func testIntegrity(t *testing.T, fresh func(*testing.T) Opener) {
 			_, err := s.Referrers(ctx, a.StateRoot, 0, 10)
 			return err
 		}},
-		{DamageNamesLost, world.KindIndexMissing, "", func(s store.Store, a store.Append) error {
-			_, err := s.ObjectsBySemanticID(ctx, world.SemInput, hashref.None, 10)
+		{DamageNamesLost, world.KindIndexMissing, "", byNameAlone},
+		{DamageNames, world.KindIndexMissing, "", byNameAlone},
+		{DamageHashes, world.KindIntegrity, "index", func(s store.Store, a store.Append) error {
+			if err := s.PutObjects(ctx, a.Objects); world.KindOf(err) != world.KindIntegrity {
+				t.Errorf("PutObjects: %v", err)
+			}
+			_, err := s.ObjectMeta(ctx, a.TransitionRef)
+			return err
+		}},
+		{DamageCalls, world.KindIntegrity, "index", func(s store.Store, a store.Append) error {
+			if _, err := s.Append(ctx, a); world.KindOf(err) != world.KindIntegrity {
+				t.Errorf("Append: %v", err)
+			}
+			_, err := s.Invocation(ctx, a.Invocation)
 			return err
 		}},
 		{DamageHead, world.KindIntegrity, "head row", func(s store.Store, a store.Append) error {

@@ -34,7 +34,7 @@ type Hooked interface {
 }
 
 // Damage names a row, or a column of it, that Corrupter changes: always of the newest row
-// of its kind, and never its checksum.
+// of its kind, and never its checksum; or an index that is derived from rows, all of it.
 type Damage string
 
 // The damages.
@@ -52,7 +52,10 @@ const (
 	DamageSpend      Damage = "spend"
 	DamageRefs       Damage = "reference"
 	DamageRefsLost   Damage = "references index lost"
+	DamageNames      Damage = "semantic id index"
 	DamageNamesLost  Damage = "semantic id index lost"
+	DamageHashes     Damage = "hash index"
+	DamageCalls      Damage = "invocation index"
 )
 
 // Corrupter is an Opener that can change rows of the open store behind its back.
