@@ -18,5 +18,6 @@ func main() {
 	env := cli.Env{Environ: os.Environ()}
 	env.Dir, _ = os.Getwd()
 	env.Exe, _ = os.Executable()
+	env.Abort = func() { os.Exit(130) }
 	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, env))
 }

@@ -40,7 +40,7 @@ func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}()
 	session, err := h.door.Session(ctx, r)
 	if err != nil {
-		return h.refuse("", "credential", err)
+		return h.refuse("", "credential", err).LeftUnread()
 	}
 	body, err := surface.ReadBody(w, r, MaxBody)
 	if err != nil && timedOut(err) {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -21,6 +23,9 @@ type Env struct {
 	Dir     string   // working folder, absolute
 	Environ []string // KEY=VALUE; of a repeated key the last counts
 	Exe     string   // path of this program, for the workers it starts; "" starts none
+	// Abort ends the process at once. It is called when a verb that does not serve has not
+	// ended patience after its context did: something blocks that no context reaches.
+	Abort func()
 }
 
 // Get is an environment variable, or "".
@@ -53,6 +58,8 @@ type app struct {
 	stdin  io.Reader
 	stdout *sink
 	stderr *sink
+
+	serving atomic.Bool // a daemon lets calls under way end, however long they may take
 }
 
 // Run does what args, without the program's name, ask for, and gives the exit code. The
@@ -67,6 +74,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	if env.Abort != nil {
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(patience, a.abortUnlessServing) })
+		defer stop()
+	}
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil && a.stdout.err != nil {
 		err = failf("cannot write to stdout: %v", a.stdout.err)
@@ -82,6 +93,15 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitCode(err)
 }
 
+// patience is what a verb gets to end by itself after its context has.
+const patience = 2 * time.Second
+
+func (a *app) abortUnlessServing() {
+	if !a.serving.Load() {
+		a.env.Abort()
+	}
+}
+
 const rootHelp = `ailang-worldd lets agents act on real repositories through published transitions,
 within budgets, and keeps an append-only log of who did what and why.
 
@@ -91,8 +111,9 @@ Begin in a git repository:
 
 makes a store, a worktree and a session, serves, and says how to connect an agent.
 
-Exit codes: 0 done; 1 wrong command line, or refused, or failed; 2 serve or up cannot
-start; 3 the store does not prove itself. Environment: WORLD_ADDR and WORLD_SESSION stand
+Exit codes: 0 done, also where a tool's answer is a refusal (call --strict: 1); 1 wrong
+command line, or refused, or failed; 2 the daemon cannot start or had to stop; 3 the store
+does not prove itself. Environment: WORLD_ADDR and WORLD_SESSION stand
 in for --addr and --session.`
 
 func (a *app) root() *cobra.Command {
@@ -113,7 +134,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupClient, Title: "Asking a running daemon:"},
 	)
 	add(root, groupServe, a.upCommand(), a.serveCommand())
-	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.transitionsCommand())
+	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.transitionsCommand(), a.storeCommand())
 	add(root, groupClient, a.toolsCommand(), a.callCommand(), a.healthCommand(), a.headCommand(), a.worldCommand(),
 		a.objectCommand(), a.logCommand(), a.registryCommand(), a.commitCommand())
 	add(root, "", a.versionCommand(), a.workerCommand())

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,13 +50,14 @@ func table(w io.Writer, rows [][]string) {
 func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // printable makes text of a daemon or a manifest harmless on a terminal: control
-// characters are shown and not obeyed. Line ends and tabs stay when lines is true.
+// characters, and those that are not seen or turn the direction of text, are shown and not
+// obeyed. Line ends and tabs stay when lines is true.
 func printable(s string, lines bool) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case lines && (r == '\n' || r == '\t'):
 			return r
-		case r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069):
+		case unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029':
 			return '\ufffd'
 		}
 		return r

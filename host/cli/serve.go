@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -116,6 +118,9 @@ func (a *app) run(ctx context.Context, core *daemon.Core, cfg daemon.Config, rea
 		return err
 	}
 	cfg.RuntimeDir = dir
+	a.serving.Store(true)
+	// Whoever read our output may go away; that must not end calls under way.
+	signal.Ignore(syscall.SIGPIPE)
 	d, err := daemon.New(ctx, core, cfg)
 	if err != nil {
 		return err

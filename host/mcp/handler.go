@@ -41,14 +41,14 @@ func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	}()
 	session, err := h.door.Session(ctx, r)
 	if denials[surface.KindOf(err)] {
-		return h.deny(err)
+		return h.deny(err).LeftUnread()
 	}
 	if err != nil {
-		return h.fail("", "credential", err)
+		return h.fail("", "credential", err).LeftUnread()
 	}
 	version, refusal := checkHeaders(r.Header)
 	if refusal != nil {
-		return *refusal
+		return refusal.LeftUnread()
 	}
 	body, err := surface.ReadBody(w, r, MaxBody)
 	if err != nil {

@@ -79,18 +79,18 @@ func ReadManifest(dir fs.FS, name string) (Manifest, error) {
 
 // readFile reads at most max bytes of a regular file.
 func readFile(dir fs.FS, name string, max int64) ([]byte, error) {
-	f, err := dir.Open(name)
-	if err != nil {
-		return nil, bad("%v", err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
+	st, err := fs.Stat(dir, name) // first: opening a FIFO waits for its writer
 	if err != nil {
 		return nil, bad("%v", err)
 	}
 	if !st.Mode().IsRegular() {
 		return nil, bad("%s is not a regular file", name)
 	}
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, bad("%v", err)
+	}
+	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, max+1))
 	if err != nil {
 		return nil, bad("%v", err)
@@ -105,7 +105,7 @@ func readFile(dir fs.FS, name string, max int64) ([]byte, error) {
 func parseManifest(text []byte) ([]manifestItem, error) {
 	var items []manifestItem
 	if err := hashref.Decode(text, &items); err != nil {
-		return nil, bad("manifest: must be a JSON array of transitions: %v", err)
+		return nil, bad("manifest: %s", hashref.Explain(err, "it must be a JSON array of transitions"))
 	}
 	if len(items) == 0 {
 		return nil, bad("manifest: holds no transition")

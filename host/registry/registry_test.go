@@ -130,11 +130,14 @@ func TestBadManifestsPublishNothing(t *testing.T) {
 		m    registry.Manifest
 		want string
 	}{
-		"no JSON":         {registry.Manifest{Text: []byte("[")}, "must be a JSON array"},
+		"no JSON":         {registry.Manifest{Text: []byte("[")}, "is not valid JSON"},
 		"an object":       {registry.Manifest{Text: []byte("{}")}, "must be a JSON array"},
 		"empty":           {registry.Manifest{Text: []byte("[]")}, "holds no transition"},
-		"duplicate key":   {registry.Manifest{Text: []byte(`[{"id":"a","id":"b"}]`)}, "duplicate"},
-		"unknown field":   {manifest(item("a", map[string]any{"interpreter": "x"})), "interpreter"},
+		"duplicate key":   {registry.Manifest{Text: []byte(`[{"id":"a","id":"b"}]`)}, `"/0/id" stands twice`},
+		"unknown field":   {manifest(item("a", map[string]any{"interpreter": "x"})), `"/0/interpreter" is not a known field`},
+		"wrong type":      {manifest(item("a", map[string]any{"title": 7})), `"/0/title" must be a string`},
+		"broken cost":     {manifest(item("a", map[string]any{"access": map[string]any{"effect": "E", "scope": "s", "cost": 1.5}})), `"/0/access/cost" must be an integer`},
+		"no array inside": {manifest(item("a", map[string]any{"declaredEffects": map[string]any{}})), `"/0/declaredEffects" must be an array`},
 		"duplicate id":    {manifest(item("a", nil), item("a", nil)), "stands twice"},
 		"bad id":          {manifest(item("a b", nil)), "must be 1 to 256"},
 		"no title":        {manifest(item("a", map[string]any{"title": nil})), "title"},

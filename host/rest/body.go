@@ -182,7 +182,7 @@ func (k *checker) header(h *headerBody) world.EntryHeader {
 
 // ownWriter refuses a text by which the daemon signs what it wrote itself.
 func (k *checker) ownWriter(path, s string) {
-	if strings.HasPrefix(s, world.WriterPrefix) {
+	if strings.HasPrefix(plain(s), world.WriterPrefix) {
 		k.fault(path, "must not begin with %q, which is reserved for the daemon", world.WriterPrefix)
 	}
 }
@@ -276,4 +276,15 @@ func fieldPath(p jsontext.Pointer) string {
 		return strconv.Quote(path)
 	}
 	return path
+}
+
+// plain is a text as a person reads it at a glance: without case, spaces and characters
+// that are not seen, so that none of them makes a look-alike of what is reserved.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.Is(unicode.C, r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, s)
 }

@@ -195,6 +195,10 @@ func TestMalformedBodies(t *testing.T) {
 			good.with("entry.header.writtenBy", "coordinator:mcp").String(), `entry.header.writtenBy must not begin with "coordinator:", which is reserved for the daemon`},
 		"writtenBy prefix alone": {
 			good.with("entry.header.writtenBy", "coordinator:").String(), `entry.header.writtenBy must not begin with "coordinator:", which is reserved for the daemon`},
+		"writtenBy like the daemon's, in another case": {
+			good.with("entry.header.writtenBy", "Coordinator:a2a").String(), `entry.header.writtenBy must not begin with "coordinator:", which is reserved for the daemon`},
+		"writtenBy like the daemon's, with what is not seen": {
+			good.with("entry.header.writtenBy", " coordinator\u200b:mcp").String(), `entry.header.writtenBy must not begin with "coordinator:", which is reserved for the daemon`},
 		"provenance of the daemon": {
 			good.with("objects[0].provenance", "coordinator:a2a").String(), `objects[0].provenance must not begin with "coordinator:", which is reserved for the daemon`},
 	}

@@ -18,6 +18,10 @@ type SessionResolver interface {
 	Resolve(ctx context.Context, authorization []string) (world.Session, error)
 }
 
+// UnreadGrace is how long an answer that needs no body waits for the rest of it, before the
+// connection is ended instead.
+const UnreadGrace = time.Second
+
 // Door is how a request comes in, whatever it speaks: how long it may take, who it is
 // from, and where the operator is told what its caller is not.
 type Door struct {
@@ -39,6 +43,9 @@ func (d Door) Post(w http.ResponseWriter, r *http.Request, deadline time.Duratio
 	defer cancel()
 	LimitReading(w, until)
 	reply := answer(ctx)
+	if reply.Unread {
+		LimitReading(w, time.Now().Add(UnreadGrace))
+	}
 	reply.Close = reply.Close || errors.Is(ctx.Err(), context.DeadlineExceeded)
 	reply.Write(w)
 }

@@ -33,6 +33,13 @@ type Reply struct {
 	Body   []byte
 	Header map[string]string // further headers
 	Close  bool              // end the connection after it
+	Unread bool              // given without the request's body; what is left of it is not waited for long
+}
+
+// LeftUnread is the reply, given before the body was read.
+func (p Reply) LeftUnread() Reply {
+	p.Unread = true
+	return p
 }
 
 // Text is a reply of plain text.

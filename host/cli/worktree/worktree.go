@@ -59,6 +59,9 @@ func Open(ctx context.Context, environ []string, path string) (*Repo, error) {
 			Hint: "if the whole repository is meant: --repo " + shell.Word(r.Top)}
 	}
 	if _, err := r.ask(ctx, real, "rev-parse", "--verify", "--quiet", "HEAD^{commit}"); err != nil {
+		if _, err := r.ask(ctx, real, "rev-parse", "--verify", "--quiet", "HEAD"); err == nil {
+			return nil, &Error{Msg: "the repository " + real + " names a commit at HEAD that it does not hold", Hint: "it is damaged; look with " + shell.Line("git", "-C", real, "fsck"), Err: err}
+		}
 		return nil, &Error{Msg: "the repository " + real + " has no commit yet", Hint: "commit something first; a worktree begins at HEAD", Err: err}
 	}
 	if r.common, err = r.commonDir(ctx, real); err != nil {
@@ -90,7 +93,9 @@ type Made struct {
 }
 
 // BranchOf is the branch that an episode's worktree is made on.
-func BranchOf(episode string) string { return "world/" + episode }
+func BranchOf(episode string) string { return branchFolder + "/" + episode }
+
+const branchFolder = "world"
 
 // Ensure makes <root>/<episode> a worktree of the repository on a new branch at HEAD, or
 // finds that it is one. Whatever stands in the way is an *Error; nothing is removed.
@@ -158,23 +163,38 @@ func (r *Repo) add(ctx context.Context, path, episode string) (Made, error) {
 		case w.path == path:
 			return Made{}, &Error{Msg: fmt.Sprintf("the worktree %s was deleted, but %s still lists it", path, r.Top),
 				Hint: fmt.Sprintf("tell git so: %s; its branch %s keeps what was committed", shell.Line("git", "-C", r.Top, "worktree", "prune"), branch)}
+		case w.branch == branch && w.gone:
+			return Made{}, &Error{Msg: fmt.Sprintf("the branch %s was checked out in %s, which is gone", branch, w.path),
+				Hint: fmt.Sprintf("to go on with it here: %s && %s", shell.Line("git", "-C", r.Top, "worktree", "prune"), shell.Line("git", "-C", r.Top, "worktree", "add", path, branch))}
 		case w.branch == branch:
-			return Made{}, &Error{Msg: fmt.Sprintf("the branch %s is checked out in %s, not in %s", branch, w.path, path),
-				Hint: fmt.Sprintf("if the worktree was moved there, move it back: %s; or choose another episode", shell.Line("git", "-C", r.Top, "worktree", "move", w.path, path))}
+			return Made{}, &Error{Msg: fmt.Sprintf("the branch %s is checked out in %s, not in %s; another home may be using it", branch, w.path, path),
+				Hint: "choose another episode"}
 		}
+	}
+	if _, err := r.ask(ctx, r.Top, "rev-parse", "--verify", "--quiet", "refs/heads/"+branchFolder); err == nil {
+		return Made{}, &Error{Msg: fmt.Sprintf("the repository %s has a branch named %s, so git cannot make %s beside it", r.Top, branchFolder, branch),
+			Hint: "rename that branch: " + shell.Line("git", "-C", r.Top, "branch", "-m", branchFolder, "world-branch")}
 	}
 	if _, err := r.ask(ctx, r.Top, "rev-parse", "--verify", "--quiet", "refs/heads/"+branch); err == nil {
 		return Made{}, &Error{Msg: fmt.Sprintf("the repository %s has a branch %s already, but no worktree for it", r.Top, branch),
 			Hint: fmt.Sprintf("to go on with it: %s; to begin anew, rename or delete it, or choose another episode", shell.Line("git", "-C", r.Top, "worktree", "add", path, branch))}
 	}
 	if _, err := r.git.run(ctx, addTimeout, r.Top, "worktree", "add", "--quiet", "-b", branch, path, "HEAD"); err != nil {
+		// The branch was not there before; without its worktree it would be in the way of the
+		// next try.
+		if _, lerr := os.Lstat(path); errors.Is(lerr, fs.ErrNotExist) {
+			_, _ = r.ask(context.WithoutCancel(ctx), r.Top, "branch", "-D", branch)
+		}
 		return Made{}, gitError(r.Top, err)
 	}
 	return Made{Path: path, Branch: branch, New: true}, nil
 }
 
 // listed is one worktree that a repository knows of.
-type listed struct{ path, branch string }
+type listed struct {
+	path, branch string
+	gone         bool // git would prune it
+}
 
 func (r *Repo) list(ctx context.Context) ([]listed, error) {
 	out, err := r.ask(ctx, r.Top, "worktree", "list", "--porcelain", "-z")
@@ -189,6 +209,8 @@ func (r *Repo) list(ctx context.Context) ([]listed, error) {
 			all = append(all, listed{path: value})
 		case key == "branch" && len(all) > 0:
 			all[len(all)-1].branch = strings.TrimPrefix(value, "refs/heads/")
+		case key == "prunable" && len(all) > 0:
+			all[len(all)-1].gone = true
 		}
 	}
 	return all, nil

@@ -14,9 +14,10 @@ import (
 )
 
 // builtin is what no agent may change: each of these decides what runs on, or is sent
-// from, the machine of whoever works in the repository next.
+// from, the machine of whoever works in the repository next. git~1 is what .git is also
+// called on some file systems; git refuses it everywhere, and with it a whole `git add`.
 var builtin = []string{
-	".git", ".github/", ".claude/", ".ailang/", ".pi/", ".vscode/", ".gitmodules", ".gitattributes",
+	".git", "git~1", ".github/", ".claude/", ".ailang/", ".pi/", ".vscode/", ".gitmodules", ".gitattributes",
 }
 
 // policy is what is read-only. A pattern without a slash (one at its end does not count)
