@@ -47,7 +47,7 @@ committed result, and nothing runs. Without it each call is a new one.
 
 An output with "ok": false is a result like any other and exits 0, unless --strict.`,
 		Example: `  ailang-worldd tools list --session ~/.world-ep1
-  ailang-worldd call workspace.read --arg path=README.md --session ~/.world-ep1`,
+  ailang-worldd call workspace-read --arg path=README.md --session ~/.world-ep1`,
 		Args: exactly(1, "one TOOL"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.call(cmd, args[0], f) },
 	}

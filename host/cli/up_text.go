@@ -49,9 +49,11 @@ func (i *upInfo) guide() string {
 			b.WriteString("  " + l + "\n")
 		}
 	}
-	section("Try it:",
-		i.program+" tools list --addr "+i.URL+" --session "+file,
-		i.program+" call workspace-list --addr "+i.URL+" --session "+file)
+	section("Try it, from another terminal:",
+		"export WORLD_ADDR="+i.URL+" WORLD_SESSION="+file,
+		i.program+" tools list",
+		i.program+" call workspace-list",
+		i.program+" log range")
 	section("For clients that take the session from the environment:",
 		`export WORLD_TOKEN="`+token+`"`)
 	section("Claude Code (keeps the session in its own configuration):",
