@@ -133,32 +133,33 @@ func (e *IntentError) Error() string {
 func (e *IntentError) Unwrap() error { return e.Err }
 
 // record is world/effect-record/v1.
-type record struct {
-	Effect       string    `json:"effect"`
-	Scope        string    `json:"scope"`
-	Cost         int64     `json:"cost"`
-	BudgetBefore int64     `json:"budgetBefore"`
-	BudgetAfter  int64     `json:"budgetAfter"`
+type record struct { // in canonical order, and so is request
 	Allowed      bool      `json:"allowed"`
-	Failed       bool      `json:"failed"`
+	BudgetAfter  int64     `json:"budgetAfter"`
+	BudgetBefore int64     `json:"budgetBefore"`
+	Cost         int64     `json:"cost"`
 	Denial       string    `json:"denial"`
+	Effect       string    `json:"effect"`
+	Failed       bool      `json:"failed"`
 	RequestRef   world.Ref `json:"requestRef"`
 	ResultRef    world.Ref `json:"resultRef"`
+	Scope        string    `json:"scope"`
 }
 
-func request(c Caller, p Planned) (world.Object, error) {
-	payload, err := hashref.Marshal(struct {
-		Effect       string             `json:"effect"`
-		Scope        string             `json:"scope"`
-		Cost         int64              `json:"cost"`
-		Payload      jsontext.Value     `json:"payload"`
-		InvocationID world.InvocationID `json:"invocationId"`
-		ID           string             `json:"id"`
-	}{p.Need.Effect, p.Need.Scope, p.Need.Cost, p.Payload, c.Invocation, p.ID})
-	if err != nil {
-		return world.Object{}, err
-	}
-	return world.NewObject(world.SemRequest, c.Provenance, payload), nil
+// request is world/effect-request/v1.
+type request struct {
+	Cost         int64              `json:"cost"`
+	Effect       string             `json:"effect"`
+	ID           string             `json:"id"`
+	InvocationID world.InvocationID `json:"invocationId"`
+	Payload      jsontext.Value     `json:"payload"`
+	Scope        string             `json:"scope"`
+}
+
+func requestOf(c Caller, p Planned) world.Object {
+	return world.NewObject(world.SemRequest, c.Provenance, hashref.Ordered(request{
+		p.Need.Cost, p.Need.Effect, p.ID, c.Invocation, p.Payload, p.Need.Scope,
+	}))
 }
 
 // Intend decides, and if authority and budget allow it makes the intent durable: then a
@@ -166,14 +167,12 @@ func request(c Caller, p Planned) (world.Object, error) {
 // An IntentError of kind KindUncertain means that the intent may be durable; the effect must
 // not be performed then.
 func (b *Broker) Intend(ctx context.Context, c Caller, p Planned) (*Ticket, *Done, error) {
-	req, err := request(c, p)
-	if err != nil {
-		return nil, nil, err
-	}
+	req := requestOf(c, p)
 	denial, budget := c.Session.Decide(p.Need, 0, b.Now())
 	if denial != "" {
 		spent := int64(0)
 		if budget > 0 {
+			var err error
 			if spent, err = b.Store.Spent(ctx, c.Session.Episode, p.Need.Effect, p.Need.Scope); err != nil {
 				return nil, nil, err
 			}
@@ -195,7 +194,7 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned) (*Ticket, *Don
 }
 
 func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64) *Done {
-	rec := world.NewObject(world.SemEffect, c.Provenance, hashref.MustMarshal(record{
+	rec := world.NewObject(world.SemEffect, c.Provenance, hashref.Ordered(record{
 		Effect: p.Need.Effect, Scope: p.Need.Scope, Cost: p.Need.Cost,
 		BudgetBefore: left, BudgetAfter: left, Denial: string(why), RequestRef: req.Hash,
 	}))
@@ -301,12 +300,12 @@ func checkOutput(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("handler's output %w", err)
 	}
-	members, err := hashref.Members(out)
+	there, err := hashref.Has(out, "world")
+	if err == nil && there {
+		err = errors.New(`handler's output holds the reserved key "world"`)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if _, ok := members["world"]; ok {
-		return nil, errors.New(`handler's output holds the reserved key "world"`)
 	}
 	return out, nil
 }
@@ -322,7 +321,7 @@ func (t *Ticket) Record(ctx context.Context) (*Done, error) {
 		payload = hashref.MustMarshal(map[string]string{"failed": t.reason})
 	}
 	result := world.NewObject(world.SemResult, t.caller.Provenance, payload)
-	rec := world.NewObject(world.SemEffect, t.caller.Provenance, hashref.MustMarshal(record{
+	rec := world.NewObject(world.SemEffect, t.caller.Provenance, hashref.Ordered(record{
 		Effect: t.planned.Need.Effect, Scope: t.planned.Need.Scope, Cost: t.planned.Need.Cost,
 		BudgetBefore: t.debit.Before, BudgetAfter: t.debit.After, Allowed: true, Failed: d.Status == StatusFailed,
 		RequestRef: t.request.Hash, ResultRef: result.Hash,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ailang.dev/world/host/broker"
@@ -165,7 +164,7 @@ func refusal(text string) jsontext.Value {
 // phaseInput is the input of the plan phase. Its fields stand in canonical order and hold
 // canonical values, so the text is canonical; it may be one level deeper than arguments.
 func phaseInput(args []byte) []byte {
-	return join(struct {
+	return hashref.Ordered(struct {
 		Args  jsontext.Value `json:"args"`
 		Phase string         `json:"phase"`
 	}{args, "plan"})
@@ -189,20 +188,11 @@ func finishInput(args []byte, dones []broker.Done) []byte {
 			results[i].Output = d.Output
 		}
 	}
-	return join(struct {
+	return hashref.Ordered(struct {
 		Args    jsontext.Value `json:"args"`
 		Phase   string         `json:"phase"`
 		Results []phaseResult  `json:"results"`
 	}{args, "finish", results})
-}
-
-// join writes a struct whose values are canonical already.
-func join(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // only for values that are no JSON, and these were canonicalised
-	}
-	return b
 }
 
 // worldBlock is what every effectful output gains.
@@ -213,22 +203,21 @@ type worldBlock struct {
 
 type worldEffect struct {
 	ID     string        `json:"id"`
-	Status broker.Status `json:"status"`
 	Record world.Ref     `json:"record"`
+	Status broker.Status `json:"status"`
 }
 
-// withWorld adds the world block to a canonical object and canonicalises the whole.
+// withWorld adds the world block to a canonical object.
 func withWorld(out jsontext.Value, p *plan, dones []broker.Done) (jsontext.Value, error) {
 	block := worldBlock{Effects: []worldEffect{}, Plan: p.object.Hash}
 	for _, d := range dones {
-		block.Effects = append(block.Effects, worldEffect{ID: d.ID, Status: d.Status, Record: d.Record})
+		block.Effects = append(block.Effects, worldEffect{ID: d.ID, Record: d.Record, Status: d.Status})
 	}
-	members, err := hashref.Members(out)
-	if err != nil {
-		return nil, err
+	full, ok, err := hashref.Insert(out, reservedKey, hashref.Ordered(block))
+	if err == nil && !ok {
+		err = errReserved
 	}
-	members[reservedKey] = hashref.MustMarshal(block)
-	return hashref.Marshal(members)
+	return full, err
 }
 
 // unrecorded names each effect by its record, or by its request while its outcome is

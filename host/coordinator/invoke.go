@@ -141,7 +141,7 @@ func (r *run) claim() (release func(), err error) {
 	}
 	r.id = world.AgentInvocation(r.call.Session.Episode, task)
 	r.input = world.NewObject(world.SemInput, r.provenance, r.call.Args)
-	r.digest = hashref.Sum(hashref.MustMarshal(map[string]string{"input": r.input.Hash.String(), "skillId": r.call.Skill}))
+	r.digest = hashref.Sum(hashref.Ordered(callDigest{r.input.Hash, r.call.Skill}))
 	release, ok := r.c.flights.claim(r.id)
 	if !ok {
 		return nil, &world.Error{Op: "coordinator.claim", Kind: world.KindTaskIDUsed, Subject: string(r.id), Err: errInFlight}
@@ -268,18 +268,25 @@ func (r *run) pure(ctx context.Context) (Result, error) {
 	return r.commit(ctx, out, nil, nil, nil)
 }
 
-// invocationRecord is world/invocation-record/v1, and v2 with its last two fields.
+// callDigest is what a task id stands for. Its fields are in canonical order, and so are
+// those of invocationRecord.
+type callDigest struct {
+	Input   world.Ref `json:"input"`
+	SkillID string    `json:"skillId"`
+}
+
+// invocationRecord is world/invocation-record/v1, and v2 with effects and plan.
 type invocationRecord struct {
-	InvocationID   world.InvocationID `json:"invocationId"`
+	Effects        *[]world.Ref       `json:"effects,omitempty"`
 	EpisodeID      string             `json:"episodeId"`
-	SkillID        string             `json:"skillId"`
-	TransitionFn   world.Ref          `json:"transitionFn"`
-	Interpreter    world.Ref          `json:"interpreter"`
-	SemanticsEpoch int64              `json:"semanticsEpoch"`
 	Input          world.Ref          `json:"input"`
+	Interpreter    world.Ref          `json:"interpreter"`
+	InvocationID   world.InvocationID `json:"invocationId"`
 	Output         world.Ref          `json:"output"`
 	Plan           *world.Ref         `json:"plan,omitempty"`
-	Effects        *[]world.Ref       `json:"effects,omitempty"`
+	SemanticsEpoch int64              `json:"semanticsEpoch"`
+	SkillID        string             `json:"skillId"`
+	TransitionFn   world.Ref          `json:"transitionFn"`
 }
 
 // commit makes the call an entry. A crash before the flush leaves none, after it the
@@ -301,7 +308,7 @@ func (r *run) commit(ctx context.Context, output jsontext.Value, p *plan, effect
 		rec.Plan, rec.Effects = &p.object.Hash, &effects
 		objects = append(objects, p.object)
 	}
-	recObj := world.NewObject(semantic, r.provenance, hashref.MustMarshal(rec))
+	recObj := world.NewObject(semantic, r.provenance, hashref.Ordered(rec))
 	r.c.cfg.Pause("call.before-commit")
 	done, err := r.c.cfg.Store.Append(ctx, store.Append{
 		Invocation: r.id, Digest: r.digest, Credential: r.call.Session.ID,

@@ -120,14 +120,14 @@ func exact(raw []byte, v any, keys ...string) error {
 	return hashref.Decode(raw, v)
 }
 
-// checkResult holds an output that a transition or plan shaped to the laws of outputs.
-func checkResult(raw jsontext.Value) error {
-	members, err := hashref.Members(raw)
-	if err != nil {
-		return err
+var errReserved = fmt.Errorf("the key %q is reserved", reservedKey)
+
+// checkResult holds a canonical output that a transition or plan shaped to the laws of
+// outputs.
+func checkResult(out jsontext.Value) error {
+	there, err := hashref.Has(out, reservedKey)
+	if err == nil && there {
+		err = errReserved
 	}
-	if _, ok := members[reservedKey]; ok {
-		return fmt.Errorf("the key %q is reserved", reservedKey)
-	}
-	return nil
+	return err
 }
