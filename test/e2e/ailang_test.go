@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"strings"
@@ -235,7 +236,7 @@ func TestAilang(t *testing.T) {
 		}
 		s.actor().send(id+"-new", "ail.echo", map[string]any{}).output(t)
 	}
-	if err := os.Truncate(archived, 1<<10); err != nil {
+	if err := errors.Join(os.Chmod(archived, 0o700), os.Truncate(archived, 1<<10)); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("the archive is damaged while it runs", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package ailang
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,7 +92,7 @@ func TestPinMendsTheArchive(t *testing.T) {
 	if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
 		t.Errorf("a sound copy was replaced: %v", err)
 	}
-	if err := os.Truncate(path, 100); err != nil {
+	if err := errors.Join(os.Chmod(path, 0o700), os.Truncate(path, 100)); err != nil {
 		t.Fatal(err)
 	}
 	mended := pin(t, cfg, standin)

@@ -28,8 +28,8 @@
 //
 // Each run has its own process group and, where the kernel grants one, its own process
 // namespace, which ends as a whole with the binary: nothing that it started outlives it.
-// Without one, what leaves the group lives until its own rlimits end it, and the operator
-// is told at start. Address space, processor time, file size, open files and, where a user
+// Without one, what is in the group or in the run's folder is ended, what has left both is
+// not, and the operator is told at start. Address space, processor time, file size, open files and, where a user
 // namespace makes that a number of its own, processes are limited; the binary cannot gain
 // privileges, has no descriptor but its three, and dies with the daemon.
 package ailang

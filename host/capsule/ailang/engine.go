@@ -94,7 +94,7 @@ func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
 		return nil, refused("ailang.Pin", path, err)
 	}
 	if why := e.starter.unconfined(); why != nil {
-		cfg.Logf("ailang: this kernel grants no process namespace (%v): a process that leaves its group outlives its run until its own limits end it", why)
+		cfg.Logf("ailang: this kernel grants no process namespace (%v): a process that leaves its group and its folder outlives its run", bare(why))
 	}
 	return e, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,7 +103,7 @@ func (e *Engine) execute(ctx context.Context, j job) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = removeTree(dir) }() // what stays is tried again at the engine's end
 	out, err := e.process(ctx, path, dir, j)
 	if err != nil || out.failure == nil || !j.diagnose || ctx.Err() != nil || !out.exited() {
 		return out, err
@@ -179,6 +180,7 @@ func (e *Engine) process(ctx context.Context, path, dir string, j job) (outcome,
 	close(ended)
 	<-killed // before the process is waited for, and its number may be another's
 	kill(cmd.Process.Pid)
+	e.starter.walls.hunt(dir)
 	err = cmd.Wait()
 	out := outcome{stdout: stdout.text, stderr: string(stderr.text)}
 	switch stream := flooded.Load(); {
@@ -241,8 +243,22 @@ func (c Config) scratchPattern() string {
 func Sweep(cfg Config) {
 	left, _ := filepath.Glob(cfg.scratchPattern())
 	for _, dir := range left {
-		_ = os.RemoveAll(dir) // what is another user's stays
+		_ = removeTree(dir) // what is another user's stays
 	}
+}
+
+// removeTree removes a folder also if what ran in it took away the right to.
+func removeTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // scratch makes folders for runs, each its own, in one that the engine removes at its end.
@@ -260,7 +276,9 @@ func (s *scratch) make(source []byte) (string, error) {
 	s.once.Do(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.root, s.err = os.MkdirTemp(s.parent, s.pattern)
+		if s.root, s.err = os.MkdirTemp(s.parent, s.pattern); s.err == nil {
+			s.root, s.err = filepath.EvalSymlinks(s.root) // as the kernel names it
+		}
 	})
 	if s.err != nil {
 		return "", s.err
@@ -286,5 +304,5 @@ func (s *scratch) remove() error {
 	if s.root == "" {
 		return nil
 	}
-	return os.RemoveAll(s.root)
+	return removeTree(s.root)
 }

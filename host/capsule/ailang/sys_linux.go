@@ -6,9 +6,11 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -90,6 +92,33 @@ func (w *walls) unconfined() error {
 		return nil
 	}
 	return w.why
+}
+
+// huntRounds bounds how often hunt looks again: what was found may have started more.
+const huntRounds = 8
+
+// hunt ends what left a run's group where no namespace ends it: every process whose working
+// folder is the run's. What has gone to another folder is not found.
+func (w *walls) hunt(dir string) {
+	if w.unconfined() == nil {
+		return
+	}
+	for range huntRounds {
+		links, _ := filepath.Glob("/proc/[0-9]*/cwd")
+		found := false
+		for _, link := range links {
+			at, err := os.Readlink(link)
+			if err != nil || at != dir && !strings.HasPrefix(at, dir+"/") {
+				continue
+			}
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link))); err == nil {
+				found = unix.Kill(pid, unix.SIGKILL) == nil || found
+			}
+		}
+		if !found {
+			return
+		}
+	}
 }
 
 // limit sets a process's rlimits. One that cannot be limited is ended.

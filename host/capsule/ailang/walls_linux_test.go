@@ -149,26 +149,26 @@ func withArgument(t *testing.T, arg string) []int {
 }
 
 // TestNothingIsLeft: a process that left the group and whose parent is gone ends with the
-// run, and the run's answer stands. Where there is no namespace it lives on, the run
-// fails, and the operator was told.
+// run, and the run's answer stands. Where there is no namespace that holds unless it left
+// its folder too: then it lives on, the run fails, and the operator was told.
 func TestNothingIsLeft(t *testing.T) {
 	eachLevel(t, func(t *testing.T, level int) {
 		e := pin(t, testConfig(t), standin)
-		e.starter.walls.level = level
-		token := fmt.Sprintf("left-%d-%d", os.Getpid(), level)
-		out, err := e.Run(t.Context(), capsule.NewSource(body("leave "+token)), []byte(`{"a":1}`))
-		left := withArgument(t, token)
-		for _, pid := range left {
-			_ = unix.Kill(pid, unix.SIGKILL)
-		}
-		if level < levelGroup {
-			if err != nil || string(out) != `{"a":1}` || len(left) != 0 {
-				t.Errorf("%q, %v, left %v", out, err, left)
+		e.starter.walls.level, e.starter.walls.why = level, unix.EPERM
+		for _, verb := range []string{"leave", "stray"} {
+			token := fmt.Sprintf("%s-%d-%d", verb, os.Getpid(), level)
+			out, err := e.Run(t.Context(), capsule.NewSource(body(verb+" "+token)), []byte(`{"a":1}`))
+			left := withArgument(t, token)
+			for _, pid := range left {
+				_ = unix.Kill(pid, unix.SIGKILL)
 			}
-			return
-		}
-		if world.KindOf(err) != world.KindExecution || !strings.Contains(err.Error(), "left a process behind") || len(left) != 1 {
-			t.Errorf("%v, left %v", err, left)
+			if level == levelGroup && verb == "stray" {
+				if world.KindOf(err) != world.KindExecution || !strings.Contains(err.Error(), "left a process behind") || len(left) != 1 {
+					t.Errorf("%s: %v, left %v", verb, err, left)
+				}
+			} else if err != nil || string(out) != `{"a":1}` || len(left) != 0 {
+				t.Errorf("%s: %q, %v, left %v", verb, out, err, left)
+			}
 		}
 	})
 }
