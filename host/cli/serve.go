@@ -121,6 +121,7 @@ func (a *app) run(ctx context.Context, core *daemon.Core, cfg daemon.Config, rea
 	a.serving.Store(true)
 	// Whoever read our output may go away; that must not end calls under way.
 	signal.Ignore(syscall.SIGPIPE)
+	a.env.tuneMemory()
 	d, err := daemon.New(ctx, core, cfg)
 	if err != nil {
 		return err
