@@ -49,6 +49,9 @@ func newDatabase(path string, l Limits, logf func(string, ...any), unlock func()
 
 func (d *database) ID() string { return d.id }
 
+// Exclusive implements sqlstore.Backend: the writer lock sees to it.
+func (d *database) Exclusive() bool { return true }
+
 var errClosed = errors.New("the store is closed")
 
 // Read implements sqlstore.Backend.

@@ -78,6 +78,9 @@ type Tx interface {
 type Backend interface {
 	// ID names the store for ever.
 	ID() string
+	// Exclusive tells whether nobody but this process can write while the backend is open,
+	// so that what its writer knows need not be read again.
+	Exclusive() bool
 	// Read calls f with a snapshot that holds everything committed before.
 	Read(ctx context.Context, f func(Rows) error) error
 	// Begin starts the write transaction. Until it ends nobody else, in whatever process, can

@@ -39,6 +39,7 @@ func (s *Store) SwapRegistry(ctx context.Context, name string, observed, next wo
 		}
 		row := RegistryRow{Seq: t.place(), Head: store.RegistryHead{Name: name, Head: next, Revision: old.Head.Revision + 1}}
 		t.refs = RefsOfRegistry(t.refs, &row)
+		t.control = true
 		return row.Head, t.AddRegistry(&row)
 	})
 }
@@ -60,6 +61,7 @@ func (s *Store) PutSession(ctx context.Context, ses world.Session) error {
 		}
 		row := row
 		row.Seq = t.place()
+		t.control = true
 		return struct{}{}, t.AddSession(&row)
 	})
 	return err
@@ -125,7 +127,7 @@ func (s *Store) RevokeSession(ctx context.Context, id world.Ref) error {
 }
 
 func (t *txn) revoke(row *SessionRow) error {
-	t.dirty = true
+	t.dirty, t.control = true, true
 	row.Revoked = true
 	return t.Tx.RevokeSession(row)
 }

@@ -150,12 +150,14 @@ func (s *Store) Entries(ctx context.Context, from int64, limit int) ([]world.Ent
 // RegistryHead implements store.Reader.
 func (s *Store) RegistryHead(ctx context.Context, name string) (store.RegistryHead, error) {
 	const op = "store.RegistryHead"
-	return view(ctx, s, op, func(r Rows) (store.RegistryHead, error) {
-		row, ok, err := r.Registry(name)
-		if err == nil && !ok {
-			err = notFound(op, name, "registry head not found")
-		}
-		return row.Head, err
+	return through(ctx, s.hot, s.hot.registries, name, func() (store.RegistryHead, error) {
+		return view(ctx, s, op, func(r Rows) (store.RegistryHead, error) {
+			row, ok, err := r.Registry(name)
+			if err == nil && !ok {
+				err = notFound(op, name, "registry head not found")
+			}
+			return row.Head, err
+		})
 	})
 }
 
@@ -203,15 +205,17 @@ func (s *Store) Unresolved(ctx context.Context, after int64, limit int) ([]store
 // Session implements store.Reader.
 func (s *Store) Session(ctx context.Context, id world.Ref) (world.Session, error) {
 	const op = "store.Session"
-	return view(ctx, s, op, func(r Rows) (world.Session, error) {
-		row, ok, err := r.Session(id)
-		if err != nil {
-			return world.Session{}, err
-		}
-		if !ok {
-			return world.Session{}, notFound(op, id.String(), "session not found")
-		}
-		return row.session()
+	return through(ctx, s.hot, s.hot.sessions, id, func() (world.Session, error) {
+		return view(ctx, s, op, func(r Rows) (world.Session, error) {
+			row, ok, err := r.Session(id)
+			if err != nil {
+				return world.Session{}, err
+			}
+			if !ok {
+				return world.Session{}, notFound(op, id.String(), "session not found")
+			}
+			return row.session()
+		})
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 type Store struct {
 	backend Backend
 	writer  *writer
+	hot     *hot
 }
 
 var _ store.Store = (*Store)(nil)
@@ -21,7 +22,8 @@ func New(b Backend, hooks Hooks, logf func(format string, args ...any)) *Store {
 	if logf == nil {
 		logf = func(string, ...any) {}
 	}
-	return &Store{backend: b, writer: newWriter(b, hooks, logf)}
+	h := newHot(b.Exclusive())
+	return &Store{backend: b, writer: newWriter(b, h, hooks, logf), hot: h}
 }
 
 // ID implements store.Reader.
@@ -29,6 +31,7 @@ func (s *Store) ID() string { return s.backend.ID() }
 
 // Close implements store.Store. It may be called again.
 func (s *Store) Close() error {
+	s.hot.on.Store(false)
 	s.writer.close()
 	return s.backend.Close()
 }

@@ -21,6 +21,8 @@ type txn struct {
 	head  HeadRow
 	refs  []RefRow // to be indexed before the commit
 	dirty bool     // something was written
+
+	control bool // a registry or a session was
 }
 
 // finish writes what belongs to the batch as a whole.

@@ -38,6 +38,7 @@ type op struct {
 
 type writer struct {
 	backend Backend
+	hot     *hot
 	hooks   Hooks
 	logf    func(format string, args ...any)
 
@@ -54,9 +55,9 @@ type writer struct {
 	wake   chan struct{} // of capacity 1: something is newly owed
 }
 
-func newWriter(b Backend, hooks Hooks, logf func(string, ...any)) *writer {
+func newWriter(b Backend, h *hot, hooks Hooks, logf func(string, ...any)) *writer {
 	w := &writer{
-		backend: b, hooks: hooks, logf: logf,
+		backend: b, hot: h, hooks: hooks, logf: logf,
 		queue:   make(chan *op, MaxQueue),
 		closing: make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -269,6 +270,7 @@ func (w *writer) transact(batch []*op) (again []*op) {
 		switch {
 		case serr != nil:
 			w.unsettled = true
+			w.hot.forget()
 			w.answer(batch, world.KindUncertain, errors.Join(err, serr))
 			return nil
 		case !landed:
@@ -276,6 +278,7 @@ func (w *writer) transact(batch []*op) (again []*op) {
 		}
 		w.logf("store: commit reported %v, but the batch is durable", err)
 	}
+	w.hot.landed(t)
 	pause(w.hooks.AfterCommit)
 	w.answer(batch, 0, nil)
 	return nil

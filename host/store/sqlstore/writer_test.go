@@ -72,7 +72,7 @@ func TestBatches(t *testing.T) {
 			b := &counting{}
 			gate, reached := make(chan struct{}), make(chan struct{})
 			first := true
-			w := newWriter(b, Hooks{BeforeTake: func() {
+			w := newWriter(b, newHot(false), Hooks{BeforeTake: func() {
 				if first {
 					first = false
 					close(reached)
@@ -120,7 +120,7 @@ func TestQueueIsBounded(t *testing.T) {
 	b := &counting{}
 	gate, reached := make(chan struct{}), make(chan struct{})
 	first := true
-	w := newWriter(b, Hooks{AfterTake: func() {
+	w := newWriter(b, newHot(false), Hooks{AfterTake: func() {
 		if first {
 			first = false
 			close(reached)
@@ -161,7 +161,7 @@ func TestQueueIsBounded(t *testing.T) {
 // expects each to be run again alone, and answered once.
 func TestLostBatchRunsOneByOne(t *testing.T) {
 	b := &counting{fatal: 1}
-	w := newWriter(b, Hooks{}, t.Logf)
+	w := newWriter(b, newHot(false), Hooks{}, t.Logf)
 	w.close() // the goroutine is not needed
 	ops := make([]*op, 3)
 	for i := range ops {
