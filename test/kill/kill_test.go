@@ -30,7 +30,7 @@ import (
 	"ailang.dev/world/host/worldtest"
 )
 
-var kills = flag.Int("kills", 20, "how often the daemon is killed")
+var kills = flag.Int("kills", 200, "how often the daemon is killed")
 
 const (
 	callers = 6
