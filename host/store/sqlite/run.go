@@ -46,8 +46,8 @@ const (
 	partBits   = 24         // within it
 	extrasPart = 8          // added to a part's number: the blocks of its fences and filter
 	maxBlocks  = 1<<24 - 1  // blocks of one part of a run
-	filterBits = 10         // for each key
-	filterHash = 7          // places of a key
+	filterBits = 16         // for each key: one lookup in 1,700 reads a block in vain, perhaps from the disk
+	filterHash = 8          // places of a key
 	maxFilters = 512 << 20  // bytes of all filters in memory; the runs left without are looked into
 	maxExtras  = 1024 << 20 // bytes of one part's fences and filter
 )
