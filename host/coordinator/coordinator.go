@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -49,6 +50,7 @@ type Coordinator struct {
 	episodes gates
 	flights  flights
 	running  sync.WaitGroup // calls, and handlers that were left behind
+	begun    atomic.Bool    // there is a genesis
 }
 
 // Wait returns when no call runs any more, or with ctx's error when that ends first. No
