@@ -283,6 +283,61 @@ func TestKeysThatCollide(t *testing.T) {
 	}
 }
 
+// TestKeysAtTheEdges looks up the first and the last key that there is, each with more rows
+// than a block holds, in memory and in runs, newest first and no more than asked for.
+func TestKeysAtTheEdges(t *testing.T) {
+	const n = 3 * blockSize / (keySize + placeSize)
+	for _, k := range []key{{}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {1}} {
+		for _, neighbours := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%x neighbours %v", k, neighbours), func(t *testing.T) {
+				d := rawDatabase(t)
+				rawTx(t, d, func(x *tx) error {
+					for i := range int64(n) {
+						x.seen.draft.point(byCall, k, i+1)
+						if other, ok := k.next(); ok && neighbours {
+							x.seen.draft.point(byCall, other, i+1)
+						}
+						if neighbours && k[0] > 0 {
+							x.seen.draft.point(byCall, key{0, byte(i)}, i+1)
+						}
+					}
+					return nil
+				})
+				look := func(limit int) {
+					t.Helper()
+					var got []int64
+					err := d.Read(t.Context(), func(r sqlstore.Rows) error {
+						_, err := r.(*conn).find(byCall, k, func(at int64) (bool, error) {
+							got = append(got, at)
+							return len(got) == limit, nil
+						})
+						return err
+					})
+					if err != nil || len(got) != min(limit, n) {
+						t.Fatalf("%d places, want %d; %v", len(got), min(limit, n), err)
+					}
+					for i, at := range got {
+						if at != int64(n-i) {
+							t.Fatalf("place %d is %d, want %d", i, at, n-i)
+						}
+					}
+				}
+				look(7)
+				look(2 * n)
+				d.index.beginFlush(d.index.cur.Load())
+				if err := d.drive(t.Context(), true); err != nil {
+					t.Fatal(err)
+				}
+				if s := d.index.cur.Load(); len(s.mem) != 0 || len(s.runs.runs) != 1 {
+					t.Fatalf("%d segments, %d runs", len(s.mem), len(s.runs.runs))
+				}
+				look(7)
+				look(2 * n)
+			})
+		}
+	}
+}
+
 // TestPlacesThatLie has each index lead to a row that is another, or is not there.
 func TestPlacesThatLie(t *testing.T) {
 	asked := hashref.SumString("asked")

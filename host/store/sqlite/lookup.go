@@ -41,19 +41,30 @@ func (c *conn) sync() error {
 	return nil
 }
 
-// find hands each place that a key leads to to visit, until that says that it is the one.
-func (c *conn) find(p part, k key, visit func(at int64) (found bool, err error)) (bool, error) {
+// visitor is handed the places that a key leads to, newest first, until it says that it
+// needs no more.
+type visitor func(at int64) (enough bool, err error)
+
+// find hands each place that a key leads to to visit. Without a sync before it, what was
+// committed last comes last.
+func (c *conn) find(p part, k key, visit visitor) (enough bool, err error) {
 	s := &c.seen
 	if s.draft != nil {
 		for _, at := range s.draft.places(p, k) {
-			if found, err := visit(at); found || err != nil {
-				return found, err
+			if enough, err := visit(at); enough || err != nil {
+				return enough, err
 			}
 		}
 	}
+	gap := s.gap
+	if gap != nil {
+		if enough, err := gap.find(p, k, visit); enough || err != nil {
+			return enough, err
+		}
+	}
 	for i := len(s.state.mem) - 1; i >= 0; i-- {
-		if found, err := s.state.mem[i].find(p, k, visit); found || err != nil {
-			return found, err
+		if enough, err := s.state.mem[i].find(p, k, visit); enough || err != nil {
+			return enough, err
 		}
 	}
 	all := s.state.runs.runs
@@ -61,40 +72,55 @@ func (c *conn) find(p part, k key, visit func(at int64) (found bool, err error))
 		if !all[i].may(p, k) {
 			continue
 		}
-		if found, err := c.findInRun(all[i], p, k, visit); found || err != nil {
-			return found, err
+		if enough, err := c.findInRun(all[i], p, k, visit); enough || err != nil {
+			return enough, err
 		}
 	}
-	if err := c.sync(); err != nil || s.gap == nil {
+	if err := c.sync(); err != nil || s.gap == nil || s.gap == gap {
 		return false, err
 	}
 	return s.gap.find(p, k, visit)
 }
 
-func (s *segment) find(p part, k key, visit func(at int64) (bool, error)) (bool, error) {
-	r, w := s.parts[p], p.width()
-	for i := r.search(w, k[:]); i < len(r)/w && key(r.at(i, w)) == k; i++ {
-		if found, err := visit(pointPlace(r.at(i, w))); found || err != nil {
-			return found, err
+func (s *segment) find(p part, k key, visit visitor) (bool, error) {
+	enough, _, err := s.parts[p].find(p, k, visit)
+	return enough, err
+}
+
+// find goes from the last row of a key to its first. all says that rows before these
+// cannot have the key.
+func (r rows) find(p part, k key, visit visitor) (enough, all bool, err error) {
+	w := p.width()
+	i := len(r) / w
+	if next, ok := k.next(); ok {
+		i = r.searchKey(w, next)
+	}
+	for i--; i >= 0; i-- {
+		if key(r.at(i, w)) != k {
+			return false, true, nil
+		}
+		if enough, err = visit(pointPlace(r.at(i, w))); enough || err != nil {
+			return enough, true, err
+		}
+	}
+	return false, false, nil
+}
+
+func (c *conn) findInRun(r *run, p part, k key, visit visitor) (bool, error) {
+	rp := r.parts[p]
+	cur := cursor{part: p, run: r, block: rp.blocks}
+	if next, ok := k.next(); ok {
+		cur.block = int64(rows(rp.fences).searchKey(keySize, next))
+	}
+	for cur.block--; cur.block >= 0; cur.block-- {
+		if err := cur.load(c); err != nil {
+			return false, err
+		}
+		if enough, all, err := cur.rows.find(p, k, visit); enough || all || err != nil {
+			return enough, err
 		}
 	}
 	return false, nil
-}
-
-func (c *conn) findInRun(r *run, p part, k key, visit func(at int64) (bool, error)) (bool, error) {
-	cur, err := r.seek(c, p, k[:])
-	for err == nil {
-		row := cur.row()
-		if row == nil || key(row) != k {
-			break
-		}
-		var found bool
-		if found, err = visit(pointPlace(row)); found || err != nil {
-			return found, err
-		}
-		err = cur.next(c)
-	}
-	return false, err
 }
 
 // leads is the error of a place that an index says a key leads to, if the row there has
@@ -156,32 +182,16 @@ func (c *conn) Journal(id world.InvocationID, limit int) (list []sqlstore.Journa
 		return nil, err
 	}
 	k := keyOfText(string(id))
-	var places []int64
-	take := func(at int64) (bool, error) {
-		places = append(places, at)
-		return false, nil
-	}
-	if _, err := c.find(byCall, k, take); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(places, func(a, b int64) int { return int(b - a) })
-	for _, at := range places {
-		if len(list) == limit {
-			break
-		}
+	_, err = c.find(byCall, k, func(at int64) (bool, error) {
 		row, there, err := c.journalAt(at)
-		if err == nil && (!there || row.Invocation != id) {
+		if err == nil && (!there || row.Invocation != id) { // another id may have the same key
 			err = leads(byCall, at, there, k, keyOfText(string(row.Invocation)))
-			if err == nil {
-				continue // another id with the same key
-			}
+		} else if err == nil {
+			list = append(list, row)
 		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, row)
-	}
-	return list, nil
+		return len(list) == limit, err
+	})
+	return list, err
 }
 
 // sources gives a cursor on the first row not before q in each segment and run that has

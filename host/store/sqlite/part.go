@@ -3,6 +3,8 @@ package sqlite
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
+	"math/bits"
 	"slices"
 
 	"ailang.dev/world/host/hashref"
@@ -59,6 +61,13 @@ func (p part) width() int     { return layouts[p].width }
 
 // key is the first bytes of a hash.
 type key [keySize]byte
+
+// next is the key after k; ok is false for the last one.
+func (k key) next() (n key, ok bool) {
+	v := binary.BigEndian.Uint64(k[:])
+	binary.BigEndian.PutUint64(n[:], v+1)
+	return n, v != math.MaxUint64
+}
 
 func keyOf(r world.Ref) (k key) {
 	var b [hashref.Size]byte
@@ -120,6 +129,29 @@ func (r rows) search(width int, q []byte) int {
 	for low < high {
 		mid := int(uint(low+high) >> 1)
 		if bytes.Compare(r[mid*width:mid*width+len(q)], q) < 0 {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// searchKey is search for a key. Keys are the first bytes of hashes and lie evenly, so it
+// starts where the key should be, and widens its steps from there.
+func (r rows) searchKey(width int, k key) int {
+	n, q := len(r)/width, binary.BigEndian.Uint64(k[:])
+	at := func(i int) uint64 { return binary.BigEndian.Uint64(r[i*width:]) }
+	guess, _ := bits.Mul64(q, uint64(n))
+	low, high := int(guess), int(guess) // all before low are lower, those from high on are not
+	for step := 4; low > 0 && at(low-1) >= q; step *= 2 {
+		high, low = low-1, max(low-1-step, 0)
+	}
+	for step := 4; high < n && at(high) < q; step *= 2 {
+		low, high = high+1, min(high+1+step, n)
+	}
+	for low < high {
+		if mid := int(uint(low+high) >> 1); at(mid) < q {
 			low = mid + 1
 		} else {
 			high = mid
