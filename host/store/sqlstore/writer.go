@@ -239,6 +239,7 @@ func (w *writer) settle() error {
 		return errors.Join(errUnsettled, err)
 	}
 	w.unsettled = false
+	w.hot.forget() // what was read while it was not known may be older than what is durable
 	return nil
 }
 
