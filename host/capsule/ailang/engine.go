@@ -26,6 +26,8 @@ const (
 	MaxArgument = 128<<10 - 1
 	// MaxVersion is how many bytes of a binary's version text are taken.
 	MaxVersion = 4 << 10
+	// maxText is how many bytes main's text and the line end after it have.
+	maxText = capsule.MaxOutput + 1
 	// VersionTimeout is how long a binary may take to tell its version.
 	VersionTimeout = 5 * time.Second
 )
@@ -103,7 +105,7 @@ func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
 func (e *Engine) version(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, VersionTimeout)
 	defer cancel()
-	out, err := e.execute(ctx, job{args: []string{"--version"}, maxOut: MaxVersion})
+	out, err := e.execute(ctx, job{args: []string{"--version"}, keepOut: MaxVersion, maxOut: MaxVersion})
 	switch {
 	case err != nil:
 		return "", cause(err)
@@ -162,7 +164,7 @@ func (e *Engine) Check(ctx context.Context, src capsule.Source) error {
 	if err := checkSource(op, src); err != nil {
 		return err
 	}
-	out, err := e.within(ctx, op, src, job{args: []string{"check", sourcePath}, source: src.Text, maxOut: maxReport})
+	out, err := e.within(ctx, op, src, checkJob(src.Text))
 	if err != nil {
 		var missing *world.Error
 		if errors.As(err, &missing) && missing.Kind == world.KindEngineMissing {
@@ -191,8 +193,8 @@ func (e *Engine) Run(ctx context.Context, src capsule.Source, input []byte) ([]b
 	}
 	out, err := e.within(ctx, op, src, job{
 		args:   []string{"run", "--quiet", "--caps", "", "--entry", "main", "--args-json", arg, sourcePath},
-		source: src.Text, maxOut: capsule.MaxOutput + 1, // main's text and the line end after it
-		diagnose: true,
+		source: src.Text, diagnose: true,
+		keepOut: maxText, maxOut: maxText,
 	})
 	switch {
 	case err != nil:

@@ -275,3 +275,25 @@ func TestCheckMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckTalks: however much a check says on stdout, its exit code decides; only one that
+// does not stop is ended.
+func TestCheckTalks(t *testing.T) {
+	e := pin(t, testConfig(t), release(t, "v1", "check talks"))
+	if err := e.Check(t.Context(), capsule.NewSource(body("echo"))); err != nil {
+		t.Errorf("a source that loads: %v", err)
+	}
+	const want = `Error: host/capsule/main.ail:6:3: undefined name "shell"`
+	bad := capsule.NewSource(body("shell ls"))
+	err := e.Check(t.Context(), bad)
+	if msg := world.Message(err); world.KindOf(err) != world.KindConvention || !strings.HasPrefix(msg, want) || len(msg) > maxReport {
+		t.Errorf("%d bytes: %v, want %q", len(msg), err, want)
+	}
+	if _, err := e.Run(t.Context(), bad, []byte("{}")); world.KindOf(err) != world.KindConvention || !strings.Contains(err.Error(), want) {
+		t.Errorf("its run: %v, want %q", err, want)
+	}
+	endless := pin(t, testConfig(t), release(t, "v1", "check floods"))
+	if err := endless.Check(t.Context(), capsule.NewSource(body("echo"))); world.KindOf(err) != world.KindConvention || !strings.Contains(err.Error(), "too much to stdout") {
+		t.Errorf("one without end: %v", err)
+	}
+}

@@ -21,7 +21,8 @@ import (
 const (
 	// maxReport is how many bytes of what a binary says of a failure are kept.
 	maxReport = 2 << 10
-	// maxNoise is how many bytes a binary may write to stderr before it is ended.
+	// maxNoise is how many bytes that are no result a binary may write to a stream before it
+	// is ended: to stderr, and to stdout in a check.
 	maxNoise = 4 << 20
 	// drain is how long output is waited for after a binary's end. Nothing is left to write
 	// it where a process namespace ended with it.
@@ -39,8 +40,14 @@ func environment() []string {
 type job struct {
 	args     []string
 	source   []byte // nil for none
+	keepOut  int    // bytes of stdout that are kept
 	maxOut   int    // bytes of stdout that it may write; the first one more ends it
 	diagnose bool   // after a failure, ask the binary whether the source loads at all
+}
+
+// checkJob asks whether a source loads. What it says of that is not bounded by what is kept.
+func checkJob(source []byte) job {
+	return job{args: []string{"check", sourcePath}, source: source, keepOut: maxReport, maxOut: maxNoise}
 }
 
 // outcome is how a job ended. failure is nil after exit code 0.
@@ -108,7 +115,7 @@ func (e *Engine) execute(ctx context.Context, j job) (outcome, error) {
 	if err != nil || out.failure == nil || !j.diagnose || ctx.Err() != nil || !out.exited() {
 		return out, err
 	}
-	check, err := e.process(ctx, path, dir, job{args: []string{"check", sourcePath}, maxOut: maxReport})
+	check, err := e.process(ctx, path, dir, checkJob(nil))
 	out.broken = err == nil && check.exited() && check.failure != nil
 	if out.broken {
 		out.failure = fmt.Errorf("%w; check says: %s", out.failure, oneLine(check.report()))
@@ -145,7 +152,7 @@ func (e *Engine) process(ctx context.Context, path, dir string, j job) (outcome,
 			}
 		})
 	}
-	stdout := &capped{keep: j.maxOut, most: j.maxOut, over: flood("stdout")}
+	stdout := &capped{keep: j.keepOut, most: j.maxOut, over: flood("stdout")}
 	stderr := &capped{keep: maxReport, most: maxNoise, over: flood("stderr")}
 	cmd, err := e.starter.start(func() *exec.Cmd {
 		cmd := exec.Command(path, j.args...)
