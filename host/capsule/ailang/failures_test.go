@@ -297,3 +297,41 @@ func TestCheckTalks(t *testing.T) {
 		t.Errorf("one without end: %v", err)
 	}
 }
+
+// TestScratchIsMadeAgain: whoever clears the place of the scratch folders ends no engine,
+// and what is put there under the old name is not used.
+func TestScratchIsMadeAgain(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Temp = t.TempDir()
+	e := pin(t, cfg, standin)
+	run := func() error {
+		_, err := e.Run(t.Context(), capsule.NewSource(body("echo")), []byte("{}"))
+		return err
+	}
+	for _, replaced := range []bool{false, true} {
+		root := e.scratch.root
+		if err := os.RemoveAll(root); err != nil {
+			t.Fatal(err)
+		}
+		if replaced {
+			if err := os.Mkdir(root, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := run(); err != nil || e.scratch.root == root {
+			t.Errorf("replaced %v: %v in %s", replaced, err, e.scratch.root)
+		}
+	}
+	if err := os.RemoveAll(cfg.Temp); err != nil {
+		t.Fatal(err)
+	}
+	if run() == nil {
+		t.Error("it ran without a folder")
+	}
+	if err := os.Mkdir(cfg.Temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(); err != nil {
+		t.Errorf("after the place is back: %v", err)
+	}
+}

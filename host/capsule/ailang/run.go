@@ -272,25 +272,14 @@ func removeTree(dir string) error {
 type scratch struct {
 	parent, pattern string
 
-	once sync.Once
 	mu   sync.Mutex
 	root string
-	err  error
+	held *os.File // root, open, so that nothing else is taken for it
 }
 
 // make makes a folder with the source in its place, if there is one.
 func (s *scratch) make(source []byte) (string, error) {
-	s.once.Do(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.root, s.err = os.MkdirTemp(s.parent, s.pattern); s.err == nil {
-			s.root, s.err = filepath.EvalSymlinks(s.root) // as the kernel names it
-		}
-	})
-	if s.err != nil {
-		return "", s.err
-	}
-	dir, err := os.MkdirTemp(s.root, "run-*")
+	dir, err := s.folder()
 	if err != nil || source == nil {
 		return dir, err
 	}
@@ -305,10 +294,55 @@ func (s *scratch) make(source []byte) (string, error) {
 	return dir, nil
 }
 
+// folder makes an empty folder. The root is made when it is first needed, and again when it
+// is gone: systems clear such places of what looks unused. What somebody else put there
+// under its name is not it.
+func (s *scratch) folder() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.there() {
+		if err := s.makeRoot(); err != nil {
+			return "", err
+		}
+	}
+	return os.MkdirTemp(s.root, "run-*")
+}
+
+// there tells whether the root is what was made.
+func (s *scratch) there() bool {
+	if s.held == nil {
+		return false
+	}
+	mine, err := s.held.Stat()
+	now, nerr := os.Lstat(s.root)
+	return err == nil && nerr == nil && os.SameFile(mine, now)
+}
+
+func (s *scratch) makeRoot() error {
+	if s.held != nil {
+		s.held.Close()
+		s.held = nil
+	}
+	root, err := os.MkdirTemp(s.parent, s.pattern)
+	if err != nil {
+		return err
+	}
+	if s.root, err = filepath.EvalSymlinks(root); err != nil { // as the kernel names it
+		return err
+	}
+	s.held, err = os.Open(s.root)
+	return err
+}
+
 func (s *scratch) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.root == "" {
+	there := s.there()
+	if s.held != nil {
+		s.held.Close()
+		s.held = nil
+	}
+	if !there {
 		return nil
 	}
 	return removeTree(s.root)
