@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
+	"math"
+	"slices"
 	"sync/atomic"
 
 	"ailang.dev/world/host/store/sqlstore"
@@ -17,7 +20,9 @@ type Limits struct {
 	Rows, Bytes int
 	// Slice is how many index rows a transaction writes, merges or drops at least when
 	// there is something to be done. It does sliceFactor times as many as its operations
-	// brought if that is more, so that the work ends before there is more of it.
+	// brought if that is more: a row is written once and merged once a level, so that keeps
+	// pace with as many levels. Lower levels go first, so that a long merge does not let
+	// small runs pile up.
 	Slice int
 	// Fan is how many runs of a level are merged into one of the next.
 	Fan int
@@ -78,7 +83,7 @@ type index struct {
 	draft   *draft // of the transaction being written
 	lastRun int64  // the last number given to a run
 	flush   *job   // that writes a run from memory, or nil
-	merge   *job   // that makes one run of several, or nil
+	merges  []*job // that make one run of several; at most one a level, lowest level first
 	retired []retired
 	dead    []int64 // runs to be deleted
 	stuck   error   // why runs are not merged any more
@@ -169,14 +174,31 @@ func (x *index) plan() {
 	if x.flush == nil && x.over(s.mem, 1) {
 		x.beginFlush(s)
 	}
-	if x.merge == nil && x.stuck == nil {
-		if from := tier(s.runs.runs, x.limits.Fan); from != nil {
-			x.lastRun++
-			first, last := from[0], from[len(from)-1]
-			x.merge = &job{name: "merge", from: from,
-				run: &run{id: x.lastRun, level: first.level + 1, after: first.after, last: last.last, next: last.next}}
-		}
+	if x.stuck == nil {
+		x.beginMerges(s.runs.runs)
 	}
+}
+
+// beginMerges begins a merge of each level that has enough runs and is not being merged.
+func (x *index) beginMerges(all []*run) {
+	for _, from := range tiers(all, x.limits.Fan) {
+		first, last := from[0], from[len(from)-1]
+		at, busy := slices.BinarySearchFunc(x.merges, first.level, func(j *job, level int) int { return cmp.Compare(j.from[0].level, level) })
+		if busy {
+			continue
+		}
+		x.lastRun++
+		x.merges = slices.Insert(x.merges, at, &job{name: "merge", from: from,
+			run: &run{id: x.lastRun, level: first.level + 1, after: first.after, last: last.last, next: last.next}})
+	}
+}
+
+// jobs is all that is under way, the most urgent first.
+func (x *index) jobs() []*job {
+	if x.flush == nil {
+		return x.merges
+	}
+	return append([]*job{x.flush}, x.merges...)
 }
 
 // beginFlush has all that is in memory written as a run.
@@ -189,35 +211,44 @@ func (x *index) beginFlush(s *state) {
 	x.flush = &job{name: "flush", run: r, segments: s.mem}
 }
 
-// tier is the oldest runs of the lowest level that has enough of them to be merged. The
-// levels never rise from older to newer runs, so those of one level are neighbours.
-func tier(all []*run, fan int) []*run {
+// tiers is, for each level that has enough runs to be merged, the oldest of them, lowest
+// level first. The levels never rise from older to newer runs, so those of one level are
+// neighbours, and merges of different levels have no run in common.
+func tiers(all []*run, fan int) (due [][]*run) {
 	for high := len(all); high > 0; {
 		low := high
 		for low > 0 && all[low-1].level == all[high-1].level {
 			low--
 		}
 		if high-low >= fan {
-			return all[low : low+fan]
+			due = append(due, all[low:low+fan])
 		}
 		high = low
 	}
-	return nil
+	return due
 }
 
 // work does some of what is to be done, in the transaction of c, within a savepoint of its
 // own. An error means that nothing was done; only one that is returned together with lost
 // has cost the transaction.
-func (x *index) work(c *conn, budget int) (lost bool, err error) {
+//
+// With full, all of the run from memory is written, whatever the budget, and nothing else:
+// what takes room must not come in the way of what gives it.
+func (x *index) work(c *conn, budget int, full bool) (lost bool, err error) {
 	x.out = &outcome{}
 	x.plan()
-	if x.flush == nil && x.merge == nil && len(x.dead) == 0 {
+	if len(x.jobs()) == 0 && len(x.dead) == 0 {
 		return false, nil
 	}
 	if err := c.do("SAVEPOINT indexes", nil); err != nil {
 		return true, err
 	}
-	if err = x.slices(c, budget); err == nil {
+	if full {
+		_, err = x.advance(c, []*job{x.flush}, math.MaxInt)
+	} else {
+		err = x.slices(c, budget)
+	}
+	if err == nil {
 		return false, c.do("RELEASE indexes", nil)
 	}
 	x.abort()
@@ -232,17 +263,10 @@ func (x *index) work(c *conn, budget int) (lost bool, err error) {
 
 // slices does the most urgent first: what memory waits for, then what makes lookups
 // cheaper, then what only takes space.
-func (x *index) slices(c *conn, budget int) (err error) {
-	for _, j := range []*job{x.flush, x.merge} {
-		if j == nil || budget <= 0 {
-			continue
-		}
-		if budget, err = j.slice(c, budget, x.step); err != nil {
-			return err
-		}
-		if j.done {
-			x.out.done = append(x.out.done, j)
-		}
+func (x *index) slices(c *conn, budget int) error {
+	budget, err := x.advance(c, x.jobs(), budget)
+	if err != nil {
+		return err
 	}
 	for i := 0; i < len(x.dead) && budget > 0; i++ {
 		x.step("drop")
@@ -256,6 +280,22 @@ func (x *index) slices(c *conn, budget int) (err error) {
 		}
 	}
 	return nil
+}
+
+// advance goes on with jobs, and returns what is left of the budget.
+func (x *index) advance(c *conn, jobs []*job, budget int) (left int, err error) {
+	for _, j := range jobs {
+		if j == nil || budget <= 0 {
+			continue
+		}
+		if budget, err = j.slice(c, budget, x.step); err != nil {
+			return 0, err
+		}
+		if j.done {
+			x.out.done = append(x.out.done, j)
+		}
+	}
+	return budget, nil
 }
 
 // dropBlocks deletes up to limit blocks of a run, and its row when it has none left; then
@@ -276,13 +316,16 @@ func (c *conn) dropBlocks(run int64, limit int) (int, error) {
 // abort gives up the jobs that wrote in a transaction that is lost. What they wrote before
 // it is deleted later, and what they were for is begun anew.
 func (x *index) abort() {
-	for _, j := range []**job{&x.flush, &x.merge} {
-		if *j == nil || !(*j).touched {
-			continue
-		}
-		x.dead = append(x.dead, (*j).run.id)
-		*j = nil
+	if x.flush != nil && x.flush.touched {
+		x.dead = append(x.dead, x.flush.run.id)
+		x.flush = nil
 	}
+	x.merges = slices.DeleteFunc(x.merges, func(j *job) bool {
+		if j.touched {
+			x.dead = append(x.dead, j.run.id)
+		}
+		return j.touched
+	})
 	x.out = nil
 }
 
@@ -324,16 +367,14 @@ func (x *index) landed() {
 		}
 		x.retired = append(x.retired, r)
 	}
-	for _, j := range []*job{x.flush, x.merge} {
-		if j != nil {
-			j.touched = false
-		}
+	for _, j := range x.jobs() {
+		j.touched = false
 	}
 	for _, j := range out.done {
 		if j == x.flush {
 			x.flush, x.failing = nil, false
 		} else {
-			x.merge = nil
+			x.merges = remove(x.merges, j)
 		}
 		x.step(j.name + " landed")
 	}
@@ -348,12 +389,6 @@ func (x *index) lost() {
 	x.draft.reset()
 }
 
-func remove(list []int64, v int64) []int64 {
-	out := list[:0]
-	for _, o := range list {
-		if o != v {
-			out = append(out, o)
-		}
-	}
-	return out
+func remove[T comparable](list []T, v T) []T {
+	return slices.DeleteFunc(list, func(o T) bool { return o == v })
 }

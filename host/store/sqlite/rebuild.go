@@ -171,7 +171,7 @@ func (d *database) catchUp(ctx context.Context, head sqlstore.HeadRow, all bool)
 func (d *database) drive(ctx context.Context, merge bool) error {
 	for x := d.index; ; {
 		x.plan()
-		if x.flush == nil && (!merge || x.merge == nil && len(x.dead) == 0) {
+		if x.flush == nil && (!merge || len(x.merges) == 0 && len(x.dead) == 0) {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -193,7 +193,7 @@ func (d *database) driveOnce() error {
 			_ = d.writer.do("ROLLBACK", nil)
 		}
 	}()
-	if _, err := x.work(d.writer, rebuildSlice); err != nil {
+	if _, err := x.work(d.writer, rebuildSlice, false); err != nil {
 		if x.stuck != nil {
 			return err
 		}

@@ -68,11 +68,11 @@ func (c *conn) readPage(t *truth, to sqlstore.Seq, d *draft) error {
 	}
 	err = c.each("SELECT "+entryCols+" FROM entries WHERE entry_index >= ? + 0 ORDER BY entry_index", func(p *params) { p.int(t.next) }, func(k *cols) error {
 		var r sqlstore.EntryRow
-		err := t.pass(scanEntry(k, &r))
-		if err == nil && r.Seq > to {
-			err = errPast
+		damage := scanEntry(k, &r)
+		if damage == nil && r.Seq > to {
+			return errPast // only a row that proves itself is believed; a damaged one ends nothing
 		}
-		if err != nil {
+		if err := t.pass(damage); err != nil {
 			return err
 		}
 		d.entry(&r)

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"zombiezen.com/go/sqlite"
 
@@ -175,11 +174,7 @@ func (t *tx) tend() error {
 		x.rest--
 		return nil
 	}
-	budget := max(x.limits.Slice, sliceFactor*t.seen.draft.count())
-	if full {
-		budget = math.MaxInt // all of the run, or nothing is written
-	}
-	lost, err := x.work(t.conn, budget)
+	lost, err := x.work(t.conn, max(x.limits.Slice, sliceFactor*t.seen.draft.count()), full)
 	if err == nil {
 		return nil
 	}
