@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ailang.dev/world/host/capsule"
@@ -19,8 +20,13 @@ import (
 var standin string
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == holdVerb {
-		os.Exit(hold(os.Args[2], os.Args[3]))
+	daemons := map[string]func(program, dir string) error{holdVerb: hold, tightVerb: tight, bareVerb: withoutNamespaces}
+	if len(os.Args) == 4 && daemons[os.Args[1]] != nil {
+		if err := daemons[os.Args[1]](os.Args[2], os.Args[3]); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	code, err := withStandin(m)
 	if err != nil {
@@ -120,18 +126,66 @@ func language() capsuletest.Language {
 	return lang
 }
 
-// holdVerb makes this test binary a daemon that has a run under way.
-const holdVerb = "hold-a-run"
+// These verbs make this test binary a daemon that pins a program, with its files in a folder.
+const (
+	holdVerb  = "hold-a-run"
+	tightVerb = "tight-limits"
+	bareVerb  = "without-namespaces"
+)
 
-func hold(program, dir string) int {
-	ctx := context.Background()
-	cfg := Config{Archive: filepath.Join(dir, "archive"), Temp: dir, Slots: capsule.NewSlots(1), Logf: func(string, ...any) {}}
-	e, err := Pin(ctx, cfg, program)
+func daemon(program, dir string, logf func(string, ...any)) (*Engine, error) {
+	return Pin(context.Background(), Config{Archive: filepath.Join(dir, "archive"), Temp: dir, Slots: capsule.NewSlots(1), Logf: logf}, program)
+}
+
+func silent(string, ...any) {}
+
+// hold has a run under way, and tells its process.
+func hold(program, dir string) error {
+	e, err := daemon(program, dir, silent)
 	if err != nil {
-		fmt.Println(err)
-		return 1
+		return err
 	}
 	e.started = func(pid int) { fmt.Println(pid) }
-	_, _ = e.Run(ctx, capsule.NewSource(body("sleep")), []byte("{}"))
-	return 0
+	_, _ = e.Run(context.Background(), capsule.NewSource(body("sleep")), []byte("{}"))
+	return nil
+}
+
+// tightFiles is a hard limit on open files that is lower than a run's.
+const tightFiles = OpenFiles / 2
+
+// tight has a run tell its surroundings under a lower hard limit.
+func tight(program, dir string) error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: tightFiles, Max: tightFiles}); err != nil {
+		return err
+	}
+	e, err := daemon(program, dir, silent)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	out, err := e.Run(context.Background(), capsule.NewSource(body("surroundings")), []byte("{}"))
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(out)
+	return err
+}
+
+// withoutNamespaces pins where there are no namespaces, and prints what the operator reads.
+func withoutNamespaces(program, dir string) error {
+	for _, kind := range []string{"user", "pid"} {
+		if err := os.WriteFile("/proc/sys/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil {
+			return err
+		}
+	}
+	e, err := daemon(program, dir, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if _, err := e.Run(context.Background(), capsule.NewSource(body("echo")), []byte("{}")); err != nil {
+			return err
+		}
+	}
+	return e.Close()
 }

@@ -28,8 +28,9 @@ const (
 	FileSize = 1 << 20
 	// OpenFiles counts descriptors.
 	OpenFiles = 128
-	// Processes counts processes and threads of one run. It holds only in a user namespace,
-	// where it counts the run's alone: elsewhere it would count all of the user's.
+	// Processes counts processes and threads of one run. It is set only in a user namespace,
+	// where it counts the run's alone, but for kernels before 5.14: there, as elsewhere, it
+	// counts all of the user's, and where those are more a run fails.
 	Processes = 128
 )
 
@@ -75,7 +76,7 @@ func (w *walls) start(command func() *exec.Cmd) (*exec.Cmd, error) {
 		err := cmd.Start()
 		if err == nil {
 			w.found, w.level = true, level
-			return cmd, limit(cmd, level)
+			return cmd, limit(cmd, limits(level))
 		}
 		refused := slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 		if w.found || !refused || level == levelGroup {
@@ -121,21 +122,33 @@ func (w *walls) hunt(dir string) {
 	}
 }
 
-// limit sets a process's rlimits. One that cannot be limited is ended.
-func limit(cmd *exec.Cmd, level int) error {
-	limits := map[int]uint64{
+// limits are the rlimits at a level of walls.
+func limits(level int) map[int]uint64 {
+	all := map[int]uint64{
 		unix.RLIMIT_AS: AddressSpace, unix.RLIMIT_FSIZE: FileSize, unix.RLIMIT_NOFILE: OpenFiles, unix.RLIMIT_CORE: 0,
 		unix.RLIMIT_CPU: uint64(capsule.PhaseTimeout/time.Second)*uint64(runtime.NumCPU()) + 2,
 	}
 	if level == levelUser {
-		limits[unix.RLIMIT_NPROC] = Processes
+		all[unix.RLIMIT_NPROC] = Processes
 	}
+	return all
+}
+
+// limit sets a process's rlimits. Those of the daemon are never raised, which only the
+// privileged may. One that cannot be limited is ended, and the error says nothing of the
+// binary: what stands behind it is not to be found in it.
+func limit(cmd *exec.Cmd, limits map[int]uint64) error {
 	for what, most := range limits {
-		err := unix.Prlimit(cmd.Process.Pid, what, &unix.Rlimit{Cur: most, Max: most}, nil)
+		var has unix.Rlimit
+		err := unix.Prlimit(cmd.Process.Pid, what, nil, &has)
+		if err == nil {
+			most = min(most, has.Max)
+			err = unix.Prlimit(cmd.Process.Pid, what, &unix.Rlimit{Cur: most, Max: most}, nil)
+		}
 		if err != nil && err != unix.ESRCH { // ESRCH: it has ended
 			kill(cmd.Process.Pid)
 			_ = cmd.Wait()
-			return fmt.Errorf("rlimit %d: %w", what, err)
+			return fmt.Errorf("rlimit %d: %v", what, err)
 		}
 	}
 	return nil

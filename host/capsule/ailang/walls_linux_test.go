@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -188,16 +190,74 @@ func TestManyProcesses(t *testing.T) {
 	})
 }
 
-// TestWhatTheOperatorIsTold: a system that grants no namespace is told of once, one that
-// does is not.
+// TestWhatTheOperatorIsTold: a system that grants no namespace is told of once, at the pin;
+// one that does is not.
 func TestWhatTheOperatorIsTold(t *testing.T) {
-	var w walls
-	if w.unconfined() != nil {
-		t.Error("before anything was tried")
+	var told []string
+	cfg := testConfig(t)
+	cfg.Logf = func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
+	e := pin(t, cfg, standin)
+	if granted := e.starter.walls.level < levelGroup; granted != (len(told) == 0) {
+		t.Errorf("namespaces are granted: %v; told: %q", granted, told)
 	}
-	w.level, w.why = levelGroup, unix.EPERM
-	if w.unconfined() != unix.EPERM {
-		t.Error(w.unconfined())
+	if len(told) > 0 {
+		return // this system is itself the other case
+	}
+	// In a user namespace of its own a daemon may forbid itself all others.
+	cmd := exec.Command(os.Args[0], bareVerb, standin, t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	const want = "ailang: this kernel grants no process namespace (no space left on device): a process that leaves its group and its folder outlives its run\n"
+	if err != nil || string(out) != want {
+		t.Errorf("%v: %q, want %q", err, out, want)
+	}
+}
+
+// TestLowerHardLimits: a daemon whose own hard limits are lower, and that may not raise
+// them, runs sources under those.
+func TestLowerHardLimits(t *testing.T) {
+	cmd := exec.Command(os.Args[0], tightVerb, standin, t.TempDir())
+	type result struct {
+		out []byte
+		err error
+	}
+	ran := make(chan result)
+	go func() {
+		runtime.LockOSThread() // for good: the thread, and what it starts, has lost a right
+		if os.Geteuid() == 0 {
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_SYS_RESOURCE, 0, 0, 0); err != nil {
+				t.Error(err)
+			}
+		}
+		out, err := cmd.CombinedOutput()
+		ran <- result{out, err}
+	}()
+	r := <-ran
+	var s seen
+	if r.err != nil || json.Unmarshal(r.out, &s) != nil {
+		t.Fatalf("%v: %s", r.err, r.out)
+	}
+	if table := strings.Join(strings.Fields(s.Limits), " "); !strings.Contains(table, fmt.Sprintf("Max open files %d %[1]d ", tightFiles)) ||
+		!strings.Contains(table, fmt.Sprintf("Max file size %d %[1]d ", FileSize)) {
+		t.Error(table)
+	}
+}
+
+// TestLimitThatCannotBeSet: it ends the process, and is not told as a fault of the binary.
+func TestLimitThatCannotBeSet(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const unknown = 1 << 20
+	err := limit(cmd, map[int]uint64{unknown: 1})
+	if err == nil || cannotRun(err) || cmd.ProcessState == nil {
+		t.Errorf("%v, cannot run: %v, %v", err, cannotRun(err), cmd.ProcessState)
 	}
 }
 
