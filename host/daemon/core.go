@@ -76,7 +76,7 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 		return nil, fmt.Errorf("starlark engine: %w", err)
 	}
 	c := &Core{Config: cfg, Store: s, Engines: capsule.Set{star}, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
-	if err := c.openAilang(ctx); err != nil {
+	if err := c.openAilang(ctx, s.Path()+ArchiveSuffix); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -89,12 +89,13 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	return c, nil
 }
 
-// ArchiveSuffix makes the name of the archive of AILANG binaries out of the store's.
+// ArchiveSuffix makes the name of the archive of AILANG binaries out of the store's, which
+// is its file's without symbolic links: a store has one archive, however it is named.
 const ArchiveSuffix = ".archive"
 
 // openAilang pins the AILANG binary, if one is named, and finds those of earlier starts.
-func (c *Core) openAilang(ctx context.Context) error {
-	cfg := ailang.Config{Archive: c.Config.DB + ArchiveSuffix, Temp: c.Config.TempDir, Slots: c.Slots, Logf: c.Config.Logf}
+func (c *Core) openAilang(ctx context.Context, archive string) error {
+	cfg := ailang.Config{Archive: archive, Temp: c.Config.TempDir, Slots: c.Slots, Logf: c.Config.Logf}
 	if cfg.Temp == "" {
 		cfg.Temp = cmp.Or(ailang.MemoryFolder(), os.TempDir())
 	}

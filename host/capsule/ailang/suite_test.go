@@ -151,7 +151,7 @@ func hold(program, dir string) error {
 }
 
 // tightFiles is a hard limit on open files that is lower than a run's.
-const tightFiles = OpenFiles / 2
+const tightFiles = 64
 
 // tight has a run tell its surroundings under a lower hard limit.
 func tight(program, dir string) error {
