@@ -24,6 +24,8 @@ type Limits struct {
 	// pace with as many levels. Lower levels go first, so that a long merge does not let
 	// small runs pile up.
 	Slice int
+	// Filters bounds the bytes of all filters in memory.
+	Filters int64
 	// Fan is how many runs of a level are merged into one of the next.
 	Fan int
 	// Step, unless nil, is called by the writer at each step of that work; for tests.
@@ -53,6 +55,9 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Bytes, defaultMemBytes)
 	set(&l.Slice, defaultSlice)
 	set(&l.Fan, defaultFan)
+	if l.Filters <= 0 {
+		l.Filters = maxFilters
+	}
 	l.Fan = max(l.Fan, 2)
 	return l
 }
@@ -184,12 +189,45 @@ func (x *index) beginMerges(all []*run) {
 	for _, from := range tiers(all, x.limits.Fan) {
 		first, last := from[0], from[len(from)-1]
 		at, busy := slices.BinarySearchFunc(x.merges, first.level, func(j *job, level int) int { return cmp.Compare(j.from[0].level, level) })
-		if busy {
+		if busy || tooLarge(from) {
 			continue
 		}
 		x.lastRun++
 		x.merges = slices.Insert(x.merges, at, &job{name: "merge", from: from,
 			run: &run{id: x.lastRun, level: first.level + 1, after: first.after, last: last.last, next: last.next}})
+	}
+}
+
+// tooLarge tells whether runs are better left as they are: one of all of them would have
+// more of a part's fences and filter than are read back as one.
+func tooLarge(from []*run) bool {
+	for p := range parts {
+		rows := int64(0)
+		for _, r := range from {
+			rows += r.parts[p].rows
+		}
+		if rows > maxRunRows {
+			return true
+		}
+	}
+	return false
+}
+
+// trim takes filters of a new run out of memory as long as all of them together have more
+// than their bound; they stay on disk. What is left without is looked into.
+func (s *runSet) trim(r *run, bound int64) {
+	size := int64(0)
+	for _, o := range s.runs {
+		for _, p := range o.parts {
+			size += p.filterBytes()
+		}
+	}
+	for _, p := range r.parts {
+		if size <= bound {
+			return
+		}
+		size -= p.filterBytes()
+		p.filter = nil
 	}
 }
 
@@ -344,6 +382,7 @@ func (x *index) prepare(seq sqlstore.Seq, next int64) *state {
 	for _, j := range x.out.done {
 		n.mem = n.mem[len(j.segments):]
 		n.runs = &runSet{runs: j.replaced(n.runs.runs)}
+		n.runs.trim(j.run, x.limits.Filters)
 	}
 	return n
 }

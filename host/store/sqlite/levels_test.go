@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/storetest"
 	"ailang.dev/world/host/world"
 )
@@ -129,6 +130,42 @@ func TestADamagedEntryHidesNoOther(t *testing.T) {
 		}
 		if err != nil && world.KindOf(err) != world.KindIntegrity {
 			t.Errorf("the world of the damaged entry: %v, want KindIntegrity", err)
+		}
+	}
+}
+
+// TestFiltersStayWithinTheirBound: runs past the bound keep their filters on disk alone, and
+// every lookup still finds its row.
+func TestFiltersStayWithinTheirBound(t *testing.T) {
+	const bound = 2 << 10
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "world.db"), Limits: Limits{Rows: 150, Slice: 25, Fan: 3, Filters: bound}, Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	commit(t, s, storetest.Genesis())
+	bare := 0
+	for i := range 200 {
+		appendCalls(t, s, fmt.Sprintf("c%d-", i), 1)
+		size := int64(0)
+		for _, r := range s.db.index.cur.Load().runs.runs {
+			for p, part := range r.parts {
+				size += part.filterBytes()
+				if part.filter == nil && p < int(points) {
+					bare++
+				}
+			}
+		}
+		if size > bound {
+			t.Fatalf("filters take %d bytes, at most %d", size, bound)
+		}
+	}
+	if bare == 0 {
+		t.Fatal("no run was left without a filter: the test sees nothing")
+	}
+	for i := range 200 {
+		if inv, err := s.Invocation(t.Context(), storetest.Call(fmt.Sprintf("c%d-0", i)).Invocation); err != nil || inv.State != store.StateCommitted {
+			t.Fatalf("call %d: %+v, %v", i, inv, err)
 		}
 	}
 }

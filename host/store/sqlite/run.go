@@ -50,6 +50,7 @@ const (
 	filterHash = 8          // places of a key
 	maxFilters = 512 << 20  // bytes of all filters in memory; the runs left without are looked into
 	maxExtras  = 1024 << 20 // bytes of one part's fences and filter
+	maxRunRows = 256 << 20  // rows of one part of a merged run, whose filter has half of that bound
 )
 
 func blockID(run int64, p part, n int64) int64 { return run<<runBits | int64(p)<<partBits | n }
@@ -180,6 +181,14 @@ func (r *run) may(p part, k key) bool {
 
 func newFilter(keys int64) *bloom.BloomFilter {
 	return bloom.New(uint(max(keys, 1)*filterBits), filterHash)
+}
+
+// filterBytes is what the part's filter takes in memory.
+func (r *runPart) filterBytes() int64 {
+	if r == nil || r.filter == nil {
+		return 0
+	}
+	return int64(r.filter.Cap() / 8)
 }
 
 // extras are the bytes of a part's fences and filter, as they are on disk.
