@@ -16,10 +16,14 @@ import (
 type binary struct {
 	path string
 	ref  world.Ref
+	logf func(format string, args ...any)
+	// seal is newImage, but for tests.
+	seal func(path string, ref world.Ref) (*image, error)
 
 	mu    sync.Mutex
 	stamp fs.FileInfo // of the file when it was last hashed, and fitted
 	image *image      // what is executed
+	told  bool        // the operator knows that what is executed is not sealed
 }
 
 // prove makes sure that the file is what its name says. It is hashed again only if its
@@ -81,9 +85,16 @@ func (b *binary) ready() (string, error) {
 		return "", err
 	}
 	if b.image == nil {
-		img, err := newImage(b.path, b.ref)
+		img, err := b.seal(b.path, b.ref)
 		if err != nil {
 			return "", err
+		}
+		if img.unsealed != nil && !b.told {
+			b.logf("ailang: no sealed copy of %s can be had (%v): what is executed is the archived file, which whoever may write to it can change after it was hashed", b.ref, bare(img.unsealed))
+		}
+		b.told = img.unsealed != nil
+		if b.told && !lasting(img.unsealed) {
+			return img.path, nil // the next run tries again
 		}
 		b.image = img
 	}

@@ -10,9 +10,13 @@
 // under that hash; Archived finds what earlier starts left there, so that a transition
 // that pins an older binary runs on. Before anything runs, the archived file is hashed and
 // copied into memory that the kernel seals against change, and that copy is what is
-// executed: what runs is what was hashed, whatever happens to the file. The file is looked
-// at again before each run, and hashed again if its size, times or inode changed; one that
-// does not fit its name any more ends the engine's runs until it does again.
+// executed: what runs is what was hashed, whatever happens to the file. Where the kernel
+// gives no such memory (macOS; a policy against executing it, as vm.memfd_noexec=2; want of
+// memory, as long as that lasts) the archived file itself is executed, right after it was
+// hashed or found unchanged: whoever may write to it could change it in between. The operator
+// is told. The file is looked at again before each run, and hashed again if its size, times
+// or inode changed; one that does not fit its name any more ends the engine's runs until it
+// does again.
 //
 // # Running
 //

@@ -71,7 +71,7 @@ func newEngine(cfg Config, ref world.Ref, version string, past bool) *Engine {
 	e := &Engine{
 		cfg: cfg, past: past,
 		identity: capsule.Identity{Name: Name, Ref: ref, Version: version},
-		binary:   &binary{path: archivePath(cfg.Archive, ref), ref: ref},
+		binary:   &binary{path: archivePath(cfg.Archive, ref), ref: ref, logf: cfg.Logf, seal: newImage},
 		scratch:  scratch{parent: cfg.Temp, pattern: filepath.Base(cfg.scratchPattern())},
 		starter:  newStarter(),
 	}

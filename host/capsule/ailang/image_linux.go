@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,11 +19,18 @@ const (
 )
 
 // image is a copy of a binary in memory that nobody can change any more. Where such memory
-// cannot be had, or not be executed, it is the archived file itself, and between its proof
-// and its execution lies a moment in which its owner could change it.
+// cannot be had it is the archived file itself, and between its proof and its execution lies
+// a moment in which its owner could change it.
 type image struct {
-	path string
-	file *os.File // open while it may be executed; nil for the archived file
+	path     string
+	file     *os.File // open while it may be executed; nil for the archived file
+	unsealed error    // why it is the archived file; nil if it is not
+}
+
+// lasting tells whether there is no use in another attempt to seal: the kernel does not know
+// such memory, or a policy forbids to make or to execute it. Anything else may pass.
+func lasting(why error) bool {
+	return slices.ContainsFunc([]error{unix.ENOSYS, unix.EACCES, unix.EPERM, unix.EINVAL}, func(e error) bool { return errors.Is(why, e) })
 }
 
 func (i *image) close() {
@@ -31,7 +39,8 @@ func (i *image) close() {
 	}
 }
 
-// newImage copies the file into sealed memory, and proves the copy.
+// newImage copies the file into sealed memory, and proves the copy. Where it cannot be
+// sealed the image is the archived file.
 func newImage(path string, ref world.Ref) (*image, error) {
 	f, _, err := openRegular(path, nofollow)
 	if err != nil {
@@ -43,7 +52,7 @@ func newImage(path string, ref world.Ref) (*image, error) {
 	case errors.Is(err, errOther):
 		return nil, fmt.Errorf("the archived binary %s %w", path, err)
 	case err != nil:
-		return &image{path: path}, nil
+		return &image{path: path, unsealed: err}, nil
 	}
 	return &image{path: fmt.Sprintf("/proc/self/fd/%d", mem.Fd()), file: mem}, nil
 }

@@ -3,6 +3,7 @@
 package ailang
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -17,11 +18,18 @@ const (
 
 // image is the archived file itself: this system executes nothing but files. It was hashed
 // moments before, and only who owns the archive can change it in between.
-type image struct{ path string }
+type image struct {
+	path     string
+	unsealed error // always set
+}
+
+func lasting(error) bool { return true }
 
 func (*image) close() {}
 
-func newImage(path string, _ world.Ref) (*image, error) { return &image{path: path}, nil }
+func newImage(path string, _ world.Ref) (*image, error) {
+	return &image{path: path, unsealed: errors.ErrUnsupported}, nil
+}
 
 // sameFile compares what is the same on every system; a file that was written to has other
 // times.

@@ -20,7 +20,7 @@ import (
 var standin string
 
 func TestMain(m *testing.M) {
-	daemons := map[string]func(program, dir string) error{holdVerb: hold, tightVerb: tight, bareVerb: withoutNamespaces}
+	daemons := map[string]func(program, dir string) error{holdVerb: hold, tightVerb: tight, bareVerb: withoutNamespaces, noexecVerb: withoutExecutableMemory}
 	if len(os.Args) == 4 && daemons[os.Args[1]] != nil {
 		if err := daemons[os.Args[1]](os.Args[2], os.Args[3]); err != nil {
 			fmt.Println(err)
@@ -128,9 +128,10 @@ func language() capsuletest.Language {
 
 // These verbs make this test binary a daemon that pins a program, with its files in a folder.
 const (
-	holdVerb  = "hold-a-run"
-	tightVerb = "tight-limits"
-	bareVerb  = "without-namespaces"
+	holdVerb   = "hold-a-run"
+	tightVerb  = "tight-limits"
+	bareVerb   = "without-namespaces"
+	noexecVerb = "without-executable-memory"
 )
 
 func daemon(program, dir string, logf func(string, ...any)) (*Engine, error) {
@@ -178,6 +179,18 @@ func withoutNamespaces(program, dir string) error {
 			return err
 		}
 	}
+	return pinAloud(program, dir)
+}
+
+// withoutExecutableMemory is the same where no memory may be executed.
+func withoutExecutableMemory(program, dir string) error {
+	if err := os.WriteFile("/proc/sys/vm/memfd_noexec", []byte("2"), 0); err != nil {
+		return err
+	}
+	return pinAloud(program, dir)
+}
+
+func pinAloud(program, dir string) error {
 	e, err := daemon(program, dir, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
 	if err != nil {
 		return err
