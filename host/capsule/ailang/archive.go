@@ -27,6 +27,9 @@ const (
 // is for people: nothing is decided by it.
 const versionSuffix = ".version"
 
+// unfinished begins the names of files that are being written into the archive.
+const unfinished = ".new-"
+
 func archivePath(dir string, ref world.Ref) string { return filepath.Join(dir, ref.Hex()) }
 
 // openRegular opens a file that is regular and of a fit size. It does not wait for the
@@ -85,25 +88,26 @@ func refused(op, path string, err error) error {
 
 // archive copies a binary into the folder under its hash. A sound copy that is there is
 // kept; a damaged one is replaced. The copy is on disk, under its name, when it returns.
-func archive(dir, path string) (world.Ref, error) {
+// fresh tells that nothing was under its name before.
+func archive(dir, path string) (ref world.Ref, fresh bool, err error) {
 	f, st, err := openRegular(path, 0)
 	if err != nil {
-		return world.Ref{}, err
+		return world.Ref{}, false, err
 	}
 	defer f.Close()
 	if st.Mode()&0o111 == 0 {
-		return world.Ref{}, errors.New("is not executable")
+		return world.Ref{}, false, errors.New("is not executable")
 	}
 	var start [2]byte
 	if _, err := f.ReadAt(start[:], 0); err == nil && string(start[:]) == "#!" {
-		return world.Ref{}, errors.New("is a script, whose hash says nothing of what it starts; name that program")
+		return world.Ref{}, false, errors.New("is a script, whose hash says nothing of what it starts; name that program")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return world.Ref{}, err
+		return world.Ref{}, false, err
 	}
-	tmp, err := os.CreateTemp(dir, ".new-*")
+	tmp, err := os.CreateTemp(dir, unfinished+"*")
 	if err != nil {
-		return world.Ref{}, err
+		return world.Ref{}, false, err
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
@@ -113,20 +117,38 @@ func archive(dir, path string) (world.Ref, error) {
 		err = fmt.Errorf("has more than %d bytes", MaxBinary)
 	}
 	if err != nil {
-		return world.Ref{}, err
+		return world.Ref{}, false, err
 	}
-	ref := sum.Ref()
+	ref = sum.Ref()
 	name := archivePath(dir, ref)
 	if err := (&binary{path: name, ref: ref}).hash(); err == nil {
-		return ref, nil
+		return ref, false, nil
 	}
+	_, err = os.Lstat(name)
+	fresh = errors.Is(err, fs.ErrNotExist)
 	if err := errors.Join(tmp.Chmod(0o500), tmp.Sync(), tmp.Close()); err != nil {
-		return world.Ref{}, err
+		return world.Ref{}, false, err
 	}
 	if err := os.Rename(tmp.Name(), name); err != nil {
-		return world.Ref{}, err
+		return world.Ref{}, false, err
 	}
-	return ref, syncFolder(dir)
+	if err := syncFolder(dir); err != nil {
+		return world.Ref{}, false, errors.Join(err, forget(dir, ref, fresh))
+	}
+	return ref, fresh, nil
+}
+
+// forget takes a binary out of the archive that turned out to be none, if it is fresh. What
+// was there before may be what transitions pin.
+func forget(dir string, ref world.Ref, fresh bool) error {
+	if !fresh {
+		return nil
+	}
+	name := archivePath(dir, ref)
+	if err := os.Remove(name + versionSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Remove(name)
 }
 
 func syncFolder(dir string) error {
@@ -144,7 +166,7 @@ func writeVersion(dir string, ref world.Ref, text string) error {
 	if old, err := os.ReadFile(name); err == nil && string(old) == text {
 		return nil
 	}
-	tmp, err := os.CreateTemp(dir, ".new-*")
+	tmp, err := os.CreateTemp(dir, unfinished+"*")
 	if err != nil {
 		return err
 	}

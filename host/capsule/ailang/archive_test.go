@@ -1,6 +1,7 @@
 package ailang
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -137,5 +138,26 @@ func TestPrepare(t *testing.T) {
 		if out, err := e.Prepare([]byte(text)); world.KindOf(err) != world.KindConvention || world.Message(err) == "" || out != nil {
 			t.Errorf("%s: %.40q, %v", name, out, err)
 		}
+	}
+}
+
+// TestPinKeepsWhatWasThere: a pin that fails takes out of the archive only what it put there.
+func TestPinKeepsWhatWasThere(t *testing.T) {
+	cfg := testConfig(t)
+	e := pin(t, cfg, standin)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Pin(ctx, cfg, standin); err == nil {
+		t.Error("pinned without a context")
+	}
+	if err := e.Prove(); err != nil {
+		t.Error(err)
+	}
+	other := release(t, "another", "")
+	if _, err := Pin(ctx, cfg, other); err == nil {
+		t.Error("pinned without a context")
+	}
+	if entries, err := os.ReadDir(cfg.Archive); err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v", entries, err)
 	}
 }

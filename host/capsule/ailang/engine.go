@@ -80,10 +80,10 @@ func newEngine(cfg Config, ref world.Ref, version string, past bool) *Engine {
 }
 
 // Pin archives a binary, asks it for its version, and makes the engine that new sources
-// are published under. Errors are KindBadRequest with a message that says what is wrong
+// are published under. What tells none does not stay in the archive. Errors are KindBadRequest with a message that says what is wrong
 // with the file.
 func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
-	ref, err := archive(cfg.Archive, path)
+	ref, fresh, err := archive(cfg.Archive, path)
 	if err != nil {
 		return nil, refused("ailang.Pin", path, err)
 	}
@@ -93,6 +93,9 @@ func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
 	}
 	if err != nil {
 		e.Close()
+		if left := forget(cfg.Archive, ref, fresh); left != nil {
+			cfg.Logf("ailang: %s stays in the archive: %v", ref, left)
+		}
 		return nil, refused("ailang.Pin", path, err)
 	}
 	if why := e.starter.unconfined(); why != nil {

@@ -3,6 +3,7 @@ package ailang
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,11 @@ func TestPinRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := tt.path(t)
-			e, err := Pin(t.Context(), testConfig(t), path)
+			cfg := testConfig(t)
+			e, err := Pin(t.Context(), cfg, path)
+			if left, err := os.ReadDir(cfg.Archive); len(left) != 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("in the archive: %v, %v", left, err)
+			}
 			if world.KindOf(err) != world.KindBadRequest || !strings.Contains(world.Message(err), tt.want) || !strings.Contains(world.Message(err), path) {
 				t.Errorf("%v, want %q and the path", err, tt.want)
 			}

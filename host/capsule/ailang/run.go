@@ -245,12 +245,18 @@ func (c Config) scratchPattern() string {
 	return filepath.Join(c.Temp, "ailang-world-"+hashref.SumString(path).Hex()[:16]+"-*")
 }
 
-// Sweep removes what killed daemons left in the folder for scratch folders. Nothing else may
-// be using the archive.
+// Sweep removes what killed daemons left in the folder for scratch folders, and what they had
+// not written whole in the archive. Nothing else may be using the archive.
 func Sweep(cfg Config) {
 	left, _ := filepath.Glob(cfg.scratchPattern())
 	for _, dir := range left {
 		_ = removeTree(dir) // what is another user's stays
+	}
+	names, _ := os.ReadDir(cfg.Archive) // none before the first pin; Archived tells of one that cannot be read
+	for _, d := range names {
+		if d.Type().IsRegular() && strings.HasPrefix(d.Name(), unfinished) {
+			_ = os.Remove(filepath.Join(cfg.Archive, d.Name()))
+		}
 	}
 }
 

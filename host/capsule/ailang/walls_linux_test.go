@@ -299,8 +299,8 @@ func TestDiesWithTheDaemon(t *testing.T) {
 	}
 }
 
-// TestSweep: what a killed daemon left behind is removed at the next start, and nothing of
-// another store.
+// TestSweep: what a killed daemon left behind, also half an archived binary, is removed at
+// the next start, and nothing of another store.
 func TestSweep(t *testing.T) {
 	mine, other := testConfig(t), testConfig(t)
 	mine.Temp = t.TempDir()
@@ -308,8 +308,16 @@ func TestSweep(t *testing.T) {
 	for _, cfg := range []Config{mine, other} {
 		e := pin(t, cfg, standin)
 		surroundings(t, e)
+		if err := os.WriteFile(filepath.Join(cfg.Archive, unfinished+"123"), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	Sweep(mine)
+	for cfg, want := range map[string]int{mine.Archive: 2, other.Archive: 3} {
+		if entries, err := os.ReadDir(cfg); err != nil || len(entries) != want {
+			t.Errorf("%d files in an archive, want %d: %v", len(entries), want, err)
+		}
+	}
 	left, err := os.ReadDir(mine.Temp)
 	if err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
