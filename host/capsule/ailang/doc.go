@@ -33,7 +33,15 @@
 // Each run has its own process group and, where the kernel grants one, its own process
 // namespace, which ends as a whole with the binary: nothing that it started outlives it.
 // Without one, what is in the group or in the run's folder is ended, what has left both is
-// not, and the operator is told at start. Address space, processor time, file size, open files and, where a user
-// namespace makes that a number of its own, processes are limited; the binary cannot gain
-// privileges, has no descriptor but its three, and dies with the daemon.
+// not, and the operator is told at start. Where they are granted, network and IPC namespaces
+// of its own keep a run from the network and from memory that others share; where not, the
+// operator is told. Address space, processor time, the size of a file, open files and, where
+// a user namespace makes that a number of its own, processes are limited; the binary cannot
+// gain privileges, has no descriptor but its three, and dies with the daemon.
+//
+// The walls are for sources. That a source has no capability is the pinned binary's own work,
+// by --caps "". A binary that is hostile, or that a source has broken, is the daemon's user:
+// no mount namespace hides a file, so it can open the store, the archive, the admin socket and
+// all else that user may, and write as many files as the disk has room for (the limit is on
+// each). A daemon that is root has no wall against it: root leaves a network namespace too.
 package ailang

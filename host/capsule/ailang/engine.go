@@ -101,6 +101,9 @@ func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
 	if why := e.starter.unconfined(); why != nil {
 		cfg.Logf("ailang: this kernel grants no process namespace (%v): a process that leaves its group and its folder outlives its run", bare(why))
 	}
+	if why := e.starter.networked(); why != nil {
+		cfg.Logf("ailang: this kernel grants no network namespace (%v): what the binary itself does not forbid can reach the network", bare(why))
+	}
 	return e, nil
 }
 

@@ -58,5 +58,9 @@ func (s *starter) loop() {
 // been started.
 func (s *starter) unconfined() error { return s.walls.unconfined() }
 
+// networked says why processes can reach the network, or nil. Something must have been
+// started.
+func (s *starter) networked() error { return s.walls.networked() }
+
 // stop ends the thread. All children must have ended.
 func (s *starter) stop() { s.shut.Do(func() { close(s.done) }) }

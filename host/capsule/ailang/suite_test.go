@@ -20,7 +20,10 @@ import (
 var standin string
 
 func TestMain(m *testing.M) {
-	daemons := map[string]func(program, dir string) error{holdVerb: hold, tightVerb: tight, bareVerb: withoutNamespaces, noexecVerb: withoutExecutableMemory}
+	daemons := map[string]func(program, dir string) error{
+		holdVerb: hold, tightVerb: tight,
+		bareVerb: without("user", "pid"), networkVerb: without("net"), noexecVerb: withoutExecutableMemory,
+	}
 	if len(os.Args) == 4 && daemons[os.Args[1]] != nil {
 		if err := daemons[os.Args[1]](os.Args[2], os.Args[3]); err != nil {
 			fmt.Println(err)
@@ -128,10 +131,11 @@ func language() capsuletest.Language {
 
 // These verbs make this test binary a daemon that pins a program, with its files in a folder.
 const (
-	holdVerb   = "hold-a-run"
-	tightVerb  = "tight-limits"
-	bareVerb   = "without-namespaces"
-	noexecVerb = "without-executable-memory"
+	holdVerb    = "hold-a-run"
+	tightVerb   = "tight-limits"
+	bareVerb    = "without-namespaces"
+	networkVerb = "without-network-namespaces"
+	noexecVerb  = "without-executable-memory"
 )
 
 func daemon(program, dir string, logf func(string, ...any)) (*Engine, error) {
@@ -172,14 +176,17 @@ func tight(program, dir string) error {
 	return err
 }
 
-// withoutNamespaces pins where there are no namespaces, and prints what the operator reads.
-func withoutNamespaces(program, dir string) error {
-	for _, kind := range []string{"user", "pid"} {
-		if err := os.WriteFile("/proc/sys/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil {
-			return err
+// without pins where there are no namespaces of some kinds, and prints what the operator
+// reads.
+func without(kinds ...string) func(program, dir string) error {
+	return func(program, dir string) error {
+		for _, kind := range kinds {
+			if err := os.WriteFile("/proc/sys/user/max_"+kind+"_namespaces", []byte("0"), 0); err != nil {
+				return err
+			}
 		}
+		return pinAloud(program, dir)
 	}
-	return pinAloud(program, dir)
 }
 
 // withoutExecutableMemory is the same where no memory may be executed.

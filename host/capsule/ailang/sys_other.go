@@ -28,6 +28,8 @@ func (walls) hunt(string) {}
 
 func (walls) unconfined() error { return errors.ErrUnsupported }
 
+func (walls) networked() error { return errors.ErrUnsupported }
+
 // MemoryFolder is "": there is none.
 func MemoryFolder() string { return "" }
 

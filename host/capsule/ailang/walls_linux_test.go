@@ -22,7 +22,7 @@ import (
 )
 
 // levelNames are the levels of walls, from most to least.
-var levelNames = []string{"a process namespace", "a user namespace too", "a process group alone"}
+var levelNames = []string{"namespaces", "a process namespace", "namespaces and a user's", "a process and a user namespace", "a process group alone"}
 
 // eachLevel tests every level of walls that this system grants.
 func eachLevel(t *testing.T, test func(t *testing.T, level int)) {
@@ -38,10 +38,10 @@ func eachLevel(t *testing.T, test func(t *testing.T, level int)) {
 
 // seen is what the stand-in's surroundings tells.
 type seen struct {
-	Env, Args, Files, FDs []string
-	Limits, Status        string
-	Stdin, StdinError     string
-	Group                 bool
+	Env, Args, Files, FDs, Namespaces []string
+	Limits, Status                    string
+	Stdin, StdinError                 string
+	Group                             bool
 }
 
 func surroundings(t *testing.T, e *Engine) seen {
@@ -99,7 +99,7 @@ func TestSurroundings(t *testing.T) {
 			fmt.Sprintf("Max address space %d", AddressSpace), fmt.Sprintf("Max file size %d", FileSize),
 			fmt.Sprintf("Max open files %d", OpenFiles), "Max core file size 0", "Max cpu time ",
 		}
-		if level == levelUser {
+		if level == levelUser || level == levelUser+1 {
 			limits = append(limits, fmt.Sprintf("Max processes %d", Processes))
 		}
 		table := strings.Join(strings.Fields(s.Limits), " ")
@@ -113,6 +113,12 @@ func TestSurroundings(t *testing.T) {
 		}
 		if depth := len(strings.Fields(line(s.Status, "NSpid:"))); depth != map[bool]int{true: 2, false: 1}[level < levelGroup] {
 			t.Errorf("%d numbers of the process", depth)
+		}
+		for i, kind := range []string{"net", "ipc"} {
+			mine, err := os.Readlink("/proc/self/ns/" + kind)
+			if err != nil || len(s.Namespaces) != 2 || (s.Namespaces[i] != mine) != (level == 0 || level == 2) {
+				t.Errorf("%s: %v, the daemon's is %s, %v", kind, s.Namespaces, mine, err)
+			}
 		}
 		// Its folder is gone.
 		left, err := filepath.Glob(filepath.Join(cfg.Temp, "ailang-world-*", "*"))
@@ -197,23 +203,27 @@ func TestWhatTheOperatorIsTold(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Logf = func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) }
 	e := pin(t, cfg, standin)
-	if granted := e.starter.walls.level < levelGroup; granted != (len(told) == 0) {
+	if granted := isApart(e.starter.walls.level); granted != (len(told) == 0) {
 		t.Errorf("namespaces are granted: %v; told: %q", granted, told)
 	}
 	if len(told) > 0 {
 		return // this system is itself the other case
 	}
-	// In a user namespace of its own a daemon may forbid itself all others.
-	cmd := exec.Command(os.Args[0], bareVerb, standin, t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-	}
-	out, err := cmd.CombinedOutput()
-	const want = "ailang: this kernel grants no process namespace (no space left on device): a process that leaves its group and its folder outlives its run\n"
-	if err != nil || string(out) != want {
-		t.Errorf("%v: %q, want %q", err, out, want)
+	const (
+		processes = "ailang: this kernel grants no process namespace (no space left on device): a process that leaves its group and its folder outlives its run\n"
+		network   = "ailang: this kernel grants no network namespace (no space left on device): what the binary itself does not forbid can reach the network\n"
+	)
+	for verb, want := range map[string]string{bareVerb: processes + network, networkVerb: network} {
+		cmd := exec.Command(os.Args[0], verb, standin, t.TempDir())
+		// In a user namespace of its own a daemon may forbid itself others.
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  unix.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf("%s: %v: %q, want %q", verb, err, out, want)
+		}
 	}
 }
 

@@ -158,10 +158,12 @@ func surroundings(_, _ string) (*string, error) {
 	}
 	limits, _ := os.ReadFile("/proc/self/limits")
 	status, _ := os.ReadFile("/proc/self/status")
+	network, _ := os.Readlink("/proc/self/ns/net")
+	memory, _ := os.Readlink("/proc/self/ns/ipc")
 	stdin, err := io.ReadAll(os.Stdin)
 	return object(map[string]any{
 		"env": os.Environ(), "args": os.Args[:2], "files": files, "fds": fds, "limits": string(limits), "status": string(status),
-		"stdin": string(stdin), "stdinError": fmt.Sprint(err), "group": syscall.Getpgrp() == os.Getpid() || syscall.Getpgrp() == 0,
+		"namespaces": []string{network, memory}, "stdin": string(stdin), "stdinError": fmt.Sprint(err), "group": syscall.Getpgrp() == os.Getpid() || syscall.Getpgrp() == 0,
 	})
 }
 
