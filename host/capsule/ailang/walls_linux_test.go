@@ -216,14 +216,19 @@ func TestWhatTheOperatorIsTold(t *testing.T) {
 	for verb, want := range map[string]string{bareVerb: processes + network, networkVerb: network} {
 		cmd := exec.Command(os.Args[0], verb, standin, t.TempDir())
 		// In a user namespace of its own a daemon may forbid itself others.
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Cloneflags:  unix.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-		}
+		cmd.SysProcAttr = rootOf(unix.CLONE_NEWUSER)
 		if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
 			t.Errorf("%s: %v: %q, want %q", verb, err, out, want)
 		}
+	}
+}
+
+// rootOf makes a process the root of namespaces of its own, one of them a user namespace.
+func rootOf(flags uintptr) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Cloneflags:  flags,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 	}
 }
 
@@ -387,7 +392,7 @@ func TestNoExecutableMemory(t *testing.T) {
 		t.Skip("vm.memfd_noexec is for root on Linux 6.3 and later; TestUnsealedIsTold stands in for it")
 	}
 	cmd := exec.Command(os.Args[0], noexecVerb, standin, t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID} // which the policy is of
+	cmd.SysProcAttr = rootOf(unix.CLONE_NEWUSER | unix.CLONE_NEWPID) // the policy is of a process namespace
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "can be had (permission denied): what is executed is the archived file") {
 		t.Errorf("%v: %q", err, out)
