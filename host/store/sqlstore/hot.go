@@ -37,7 +37,7 @@ type kept[T any] struct {
 func newHot(on bool) *hot {
 	h := &hot{}
 	h.on.Store(on)
-	h.sessions, _ = lru.New[world.Ref, kept[world.Session]](hotSessions)      // its error is
+	h.sessions, _ = lru.New[world.Ref, kept[world.Session]](hotSessions)       // its error is
 	h.registries, _ = lru.New[string, kept[store.RegistryHead]](hotRegistries) // for a size below 1
 	return h
 }
