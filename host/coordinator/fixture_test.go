@@ -139,7 +139,11 @@ func newFixture(t *testing.T) *fixture {
 	f.coord = coordinator.New(coordinator.Config{
 		Store: f.events, Registry: f.reg, Engines: f.engines,
 		Broker: &broker.Broker{Store: f.events, Handlers: handlers, Now: func() time.Time { return f.now },
-			Logf: func(format string, args ...any) { f.logs = append(f.logs, fmt.Sprintf(format, args...)) }},
+			Logf: func(format string, args ...any) {
+				f.doer.mu.Lock()
+				defer f.doer.mu.Unlock()
+				f.logs = append(f.logs, fmt.Sprintf(format, args...))
+			}},
 	})
 	return f
 }
