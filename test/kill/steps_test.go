@@ -97,15 +97,16 @@ func TestKilledAtEachStep(t *testing.T) {
 			}
 			s.cmd.Wait()
 			s.start()
-			told := strings.Contains(s.stderr.String(), "indeterminate effect e1 of a2a:ep:"+tk.id)
-			if told != want.indeterminate {
-				t.Errorf("indeterminate is %v, want %v: %s", told, want.indeterminate, s.stderr.String())
-			}
 			s.entries = s.logLength()
 			if err := s.send(tk); err != nil {
 				t.Fatal(err)
 			}
 			s.kill()
+			// Only now is all of stderr read: the listening line comes by another pipe.
+			told := strings.Contains(s.stderr.String(), "indeterminate effect e1 of a2a:ep:"+tk.id)
+			if told != want.indeterminate {
+				t.Errorf("indeterminate is %v, want %v: %s", told, want.indeterminate, s.stderr.String())
+			}
 			s.check(t, tk, want)
 		})
 	}
