@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/worker"
 	"ailang.dev/world/host/world"
 )
 
@@ -118,8 +119,8 @@ func TestCacheIsBounded(t *testing.T) {
 		return capsule.NewSource(fmt.Appendf(nil, "def main(text):\n    return \"%d\"\n", i))
 	}
 	for i := range cacheEntries + 10 {
-		if res := m.run(t.Context(), source(i), nil); string(res.out) != fmt.Sprint(i) {
-			t.Fatalf("source %d gives %q", i, res.out)
+		if res := m.run(t.Context(), source(i), nil); string(res.Out) != fmt.Sprint(i) {
+			t.Fatalf("source %d gives %q", i, res.Out)
 		}
 	}
 	if n := m.loaded.order.Len(); n != cacheEntries || len(m.loaded.byRef) != n {
@@ -137,8 +138,8 @@ func TestCacheIsBounded(t *testing.T) {
 		return capsule.NewSource(text)
 	}
 	for b := byte('a'); b <= 'z'; b++ {
-		if res := m.run(t.Context(), large(b), nil); res.status != statusOK {
-			t.Fatal(res.msg, res.cause)
+		if res := m.run(t.Context(), large(b), nil); res.Status != worker.OK {
+			t.Fatal(res.Msg, res.Cause)
 		}
 	}
 	if m.loaded.bytes > cacheBytes {

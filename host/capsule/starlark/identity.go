@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/worker"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
 )
@@ -81,14 +82,14 @@ func loadVectors() ([]vector, error) {
 	return all, nil
 }
 
-var statusNames = map[status]string{
-	statusOK: "", statusConvention: "convention", statusExecution: "execution", statusBadOutput: "bad output",
+var statusNames = map[worker.Status]string{
+	worker.OK: "", worker.Convention: "convention", worker.Execution: "execution", worker.BadOutput: "bad output",
 }
 
 // reproduce runs a vector and gives it with what came out.
 func (m *machine) reproduce(v vector) vector {
 	res := m.run(context.Background(), capsule.NewSource([]byte(v.Source)), []byte(v.Input))
-	v.Output, v.Error, v.Steps = string(res.out), statusNames[res.status], int64(res.steps)
+	v.Output, v.Error, v.Steps = string(res.Out), statusNames[res.Status], int64(res.Steps)
 	return v
 }
 

@@ -15,19 +15,13 @@ import (
 	"go.starlark.net/syntax"
 
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/worker"
 	"ailang.dev/world/host/hashref"
-	"ailang.dev/world/host/world"
 )
 
 // StepLimit is how many interpreter steps loading a source, and a call of its main, may
 // each take. It decides, and is part of the identity: about a tenth of a second.
 const StepLimit = 5_000_000
-
-// Bounds of what is told of a failure, in bytes.
-const (
-	maxMsg   = 1 << 10
-	maxCause = 4 << 10
-)
 
 // sourceName is what positions in messages begin with.
 const sourceName = "main.star"
@@ -44,28 +38,6 @@ var stdSource []byte
 type machine struct {
 	predeclared star.StringDict
 	loaded      *cache
-}
-
-// status is how an operation ended.
-type status byte
-
-const (
-	statusOK status = iota
-	statusConvention
-	statusExecution
-	statusBadOutput
-	statusStopped // ctx ended; only within one process
-)
-
-// result is the outcome of one operation. It crosses the pipe from a worker as it is.
-type result struct {
-	status status
-	msg    string // of a source that does not load: for its author
-	cause  string // of other failures: for stderr
-	out    []byte
-	// What follows does not cross.
-	steps uint64 // of a run
-	died  bool   // the operation killed its worker
 }
 
 func newMachine() (*machine, error) {
@@ -110,30 +82,38 @@ func refusePrint(*star.Thread, *star.Builtin, star.Tuple, []star.Tuple) (star.Va
 	return nil, errors.New("print: a transition has no output but the text that main returns")
 }
 
+// Handle implements worker.Machine.
+func (m *machine) Handle(ctx context.Context, req worker.Request) worker.Result {
+	if req.Op == worker.OpCheck {
+		return m.check(ctx, req.Source)
+	}
+	return m.run(ctx, req.Source, req.Input)
+}
+
 // check loads a source.
-func (m *machine) check(ctx context.Context, src capsule.Source) result {
-	return m.guard(ctx, func(t *thread) result {
+func (m *machine) check(ctx context.Context, src capsule.Source) worker.Result {
+	return m.guard(ctx, func(t *thread) worker.Result {
 		_, res := m.load(t, src)
 		return res
 	})
 }
 
 // run loads a source unless it is loaded, and calls its main.
-func (m *machine) run(ctx context.Context, src capsule.Source, input []byte) result {
+func (m *machine) run(ctx context.Context, src capsule.Source, input []byte) worker.Result {
 	if len(input) > capsule.MaxInput {
-		return failed("the input is longer than %d bytes", capsule.MaxInput)
+		return worker.Failed("the input is longer than %d bytes", capsule.MaxInput)
 	}
 	main := m.loaded.get(src.Ref)
 	if main == nil {
-		res := m.guard(ctx, func(t *thread) (res result) {
+		res := m.guard(ctx, func(t *thread) (res worker.Result) {
 			main, res = m.load(t, src)
 			return res
 		})
-		if res.status != statusOK {
+		if res.Status != worker.OK {
 			return res
 		}
 	}
-	return m.guard(ctx, func(t *thread) result { return t.call(main, input) })
+	return m.guard(ctx, func(t *thread) worker.Result { return t.call(main, input) })
 }
 
 // thread is one bounded Starlark computation.
@@ -145,7 +125,7 @@ type thread struct {
 
 // guard gives f a thread that ends with ctx or at the step limit, and turns a panic of the
 // interpreter into a failure.
-func (m *machine) guard(ctx context.Context, f func(*thread) result) (res result) {
+func (m *machine) guard(ctx context.Context, f func(*thread) worker.Result) (res worker.Result) {
 	t := &thread{Thread: star.Thread{Name: "main"}}
 	t.SetMaxExecutionSteps(StepLimit + 1) // the interpreter stops when it is reached
 	t.OnMaxSteps = func(*star.Thread) {
@@ -159,35 +139,35 @@ func (m *machine) guard(ctx context.Context, f func(*thread) result) (res result
 	defer release()
 	defer func() {
 		if p := recover(); p != nil {
-			res = failed("the interpreter panicked: %v", p)
+			res = worker.Failed("the interpreter panicked: %v", p)
 		}
-		res.steps = t.Steps
+		res.Steps = t.Steps
 	}()
 	return f(t)
 }
 
 // load parses, resolves, compiles and executes a source's top level, and finds its main.
-func (m *machine) load(t *thread, src capsule.Source) (*star.Function, result) {
+func (m *machine) load(t *thread, src capsule.Source) (*star.Function, worker.Result) {
 	prog, err := m.compile(src)
 	if err != nil {
-		return nil, unloadable(err.Error())
+		return nil, worker.Unloadable(err.Error())
 	}
 	globals, err := prog.Init(&t.Thread, m.predeclared)
 	switch {
 	case t.tooLong:
-		return nil, unloadable(fmt.Sprintf("%s: loading it takes more than %d steps", sourceName, StepLimit))
+		return nil, worker.Unloadable(fmt.Sprintf("%s: loading it takes more than %d steps", sourceName, StepLimit))
 	case err != nil && t.stopped.Load():
-		return nil, result{status: statusStopped}
+		return nil, worker.Result{Status: worker.Stopped}
 	case err != nil:
-		return nil, unloadable(place(err))
+		return nil, worker.Unloadable(place(err))
 	}
 	globals.Freeze()
 	main, err := findMain(globals)
 	if err != nil {
-		return nil, unloadable(err.Error())
+		return nil, worker.Unloadable(err.Error())
 	}
 	m.loaded.put(src.Ref, main, len(src.Text))
-	return main, result{}
+	return main, worker.Result{}
 }
 
 // compile reports errors as file:line:col: message.
@@ -238,42 +218,26 @@ func findMain(globals star.StringDict) (*star.Function, error) {
 
 // call runs main. Steps and output are judged before ctx, so that a result that is there
 // is given.
-func (t *thread) call(main *star.Function, input []byte) result {
+func (t *thread) call(main *star.Function, input []byte) worker.Result {
 	v, err := star.Call(&t.Thread, main, star.Tuple{star.String(input)}, nil)
 	switch {
 	case t.tooLong:
-		return failed("more than %d steps", StepLimit)
+		return worker.Failed("more than %d steps", StepLimit)
 	case err != nil && t.stopped.Load():
-		return result{status: statusStopped}
+		return worker.Result{Status: worker.Stopped}
 	case err != nil:
-		return failed("%s", backtrace(err))
+		return worker.Failed("%s", backtrace(err))
 	}
 	text, ok := star.AsString(v)
 	switch {
 	case !ok:
-		return result{status: statusBadOutput, cause: fmt.Sprintf("main returned a value of type %s, want string", v.Type())}
+		return worker.Result{Status: worker.BadOutput, Cause: fmt.Sprintf("main returned a value of type %s, want string", v.Type())}
 	case len(text) > capsule.MaxOutput:
-		return failed("the output is longer than %d bytes", capsule.MaxOutput)
+		return worker.Failed("the output is longer than %d bytes", capsule.MaxOutput)
 	case !utf8.ValidString(text):
-		return result{status: statusBadOutput, cause: "main returned a string that is not UTF-8 text"}
+		return worker.Result{Status: worker.BadOutput, Cause: "main returned a string that is not UTF-8 text"}
 	}
-	return result{out: []byte(text)}
-}
-
-func failed(format string, args ...any) result {
-	return result{status: statusExecution, cause: clip(fmt.Sprintf(format, args...), maxCause)}
-}
-
-func unloadable(msg string) result {
-	return result{status: statusConvention, msg: clip(msg, maxMsg)}
-}
-
-// clip keeps the beginning of a text, and valid UTF-8.
-func clip(s string, max int) string {
-	if len(s) > max {
-		s = s[:max] + "…"
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	return worker.Result{Out: []byte(text)}
 }
 
 // place gives an evaluation error the position of the innermost line of the source.
@@ -297,39 +261,13 @@ func backtrace(err error) string {
 		return err.Error()
 	}
 	var b strings.Builder
-	b.WriteString(clip(place(err), maxCause/2))
+	b.WriteString(worker.Clip(place(err), worker.MaxCause/2))
 	for i := range eval.CallStack {
-		if b.Len() > maxCause {
+		if b.Len() > worker.MaxCause {
 			break
 		}
 		frame := eval.CallStack.At(i)
 		fmt.Fprintf(&b, "\n  %s: in %s", frame.Pos, frame.Name)
 	}
 	return b.String()
-}
-
-// asError is the result as the contract's error; nil if it is none. Only a check tells the
-// client why a source does not load.
-func (r result) asError(op string, ref world.Ref, tell bool) error {
-	e := &world.Error{Op: op, Subject: ref.String()}
-	cause := r.cause
-	switch r.status {
-	case statusOK:
-		return nil
-	case statusConvention:
-		e.Kind = world.KindConvention
-		if tell {
-			e.Msg = r.msg
-		} else {
-			cause = r.msg
-		}
-	case statusBadOutput:
-		e.Kind = world.KindBadOutput
-	default:
-		e.Kind = world.KindExecution
-	}
-	if cause != "" {
-		e.Err = errors.New(cause)
-	}
-	return e
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/worker"
 	"ailang.dev/world/host/hashref"
 )
 
@@ -139,8 +140,8 @@ def main(text):
 func TestStdRefusesWrongPhase(t *testing.T) {
 	for _, input := range []string{`{"phase":"finish","args":{}}`, `[]`, `{}`} {
 		res := testMachine(t).run(context.Background(), capsule.NewSource([]byte(toolMain)), []byte(input))
-		if res.status != statusExecution || !strings.Contains(res.cause, "no phase that this transition has") {
-			t.Errorf("input %s: status %d, cause %q", input, res.status, res.cause)
+		if res.Status != worker.Execution || !strings.Contains(res.Cause, "no phase that this transition has") {
+			t.Errorf("input %s: status %d, cause %q", input, res.Status, res.Cause)
 		}
 	}
 }
@@ -158,12 +159,12 @@ func testMachine(t testing.TB) *machine {
 func runObject(t *testing.T, source, input string) string {
 	t.Helper()
 	res := testMachine(t).run(context.Background(), capsule.NewSource([]byte(source)), []byte(input))
-	if res.status != statusOK {
-		t.Fatalf("status %d: %s%s", res.status, res.msg, res.cause)
+	if res.Status != worker.OK {
+		t.Fatalf("status %d: %s%s", res.Status, res.Msg, res.Cause)
 	}
-	out, err := hashref.CanonicalObject(res.out)
+	out, err := hashref.CanonicalObject(res.Out)
 	if err != nil {
-		t.Fatalf("%v: %s", err, res.out)
+		t.Fatalf("%v: %s", err, res.Out)
 	}
 	return string(out)
 }

@@ -1,4 +1,4 @@
-package starlark
+package worker
 
 import (
 	"bufio"
@@ -14,32 +14,32 @@ import (
 
 // Bounds of a worker process. They only kill: none of them is ever part of a result.
 const (
-	// WorkerMemory is how many bytes of address space a worker may take over what it starts
+	// Memory is how many bytes of address space a worker may take over what it starts
 	// with.
-	WorkerMemory = 512 << 20
-	// WorkerStack is how large, in bytes, the stack of one goroutine may grow in it; a deep
+	Memory = 512 << 20
+	// Stack is how large, in bytes, the stack of one goroutine may grow in it; a deep
 	// nesting meets this bound first.
-	WorkerStack = 64 << 20
-	// WorkerCPU is the processor time of one operation: a backstop for callers without a
+	Stack = 64 << 20
+	// CPU is the processor time of one operation: a backstop for callers without a
 	// deadline, far over capsule.PhaseTimeout.
-	WorkerCPU = 10 * time.Second
+	CPU = 10 * time.Second
 )
 
 // Exit codes of a worker.
 const (
 	exitOrphan = 3 // its pipe was closed while it worked
-	exitCPU    = 4 // WorkerCPU is spent
+	exitCPU    = 4 // CPU is spent
 )
 
-// WorkerMain is what the hidden verb of Config.WorkerCommand does: it limits its own
-// process, then answers requests from stdin on stdout until stdin ends. If stdin is a pipe
+// Main is what the hidden verb of Config.Command does: it limits its own process, makes
+// the machine, then answers requests from stdin on stdout until stdin ends. If stdin is a pipe
 // and its other end is closed, the daemon is gone, and the process exits at once, also in
 // the middle of a builtin call. It writes nothing to stderr but the reason of its own death.
-func WorkerMain(stdin io.Reader, stdout io.Writer) error {
-	debug.SetMaxStack(WorkerStack)
-	debug.SetMemoryLimit(WorkerMemory * 3 / 4) // the collector works harder before the kernel refuses
-	if err := limitProcess(WorkerMemory*shadow, os.Exit); err != nil {
-		return fmt.Errorf("starlark worker: %w", err)
+func Main(stdin io.Reader, stdout io.Writer, newMachine func() (Machine, error)) error {
+	debug.SetMaxStack(Stack)
+	debug.SetMemoryLimit(Memory * 3 / 4) // the collector works harder before the kernel refuses
+	if err := limitProcess(Memory*Shadow, os.Exit); err != nil {
+		return fmt.Errorf("worker: %w", err)
 	}
 	if pipe, ok := stdin.(*os.File); ok {
 		go func() {
@@ -47,16 +47,16 @@ func WorkerMain(stdin io.Reader, stdout io.Writer) error {
 			os.Exit(exitOrphan)
 		}()
 	}
-	return serve(stdin, stdout)
-}
-
-// serve answers requests one after the other, on one goroutine: a second one to read ahead
-// would cost as much as a small run.
-func serve(stdin io.Reader, stdout io.Writer) error {
 	m, err := newMachine()
 	if err != nil {
 		return err
 	}
+	return serve(stdin, stdout, m)
+}
+
+// serve answers requests one after the other, on one goroutine: a second one to read ahead
+// would cost as much as a small run.
+func serve(stdin io.Reader, stdout io.Writer, m Machine) error {
 	in := bufio.NewReader(stdin)
 	for {
 		body, err := readFrame(in)
@@ -64,7 +64,7 @@ func serve(stdin io.Reader, stdout io.Writer) error {
 			return nil
 		}
 		if err == nil {
-			err = m.answer(body, stdout)
+			err = answer(m, body, stdout)
 		}
 		if err != nil {
 			return err
@@ -72,15 +72,15 @@ func serve(stdin io.Reader, stdout io.Writer) error {
 	}
 }
 
-func (m *machine) answer(body []byte, stdout io.Writer) error {
+func answer(m Machine, body []byte, stdout io.Writer) error {
 	req, err := parseRequest(body)
 	if err != nil {
 		return err
 	}
-	if err := allowCPU(WorkerCPU); err != nil {
+	if err := allowCPU(CPU); err != nil {
 		return err
 	}
-	res := m.handle(context.Background(), req)
+	res := m.Handle(context.Background(), req)
 	_, err = stdout.Write(res.frame(heapInUse()))
 	return err
 }

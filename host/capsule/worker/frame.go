@@ -1,7 +1,6 @@
-package starlark
+package worker
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,28 +17,6 @@ import (
 
 // maxFrame bounds a body: the largest request.
 const maxFrame = capsule.MaxSource + capsule.MaxInput + 1<<10
-
-type opcode byte
-
-const (
-	opCheck opcode = 1
-	opRun   opcode = 2
-)
-
-// request is one operation.
-type request struct {
-	op    opcode
-	src   capsule.Source
-	input []byte
-}
-
-// handle does what a request asks for, in this process.
-func (m *machine) handle(ctx context.Context, req request) result {
-	if req.op == opCheck {
-		return m.check(ctx, req.src)
-	}
-	return m.run(ctx, req.src, req.input)
-}
 
 var errFrame = errors.New("a frame is malformed")
 
@@ -78,58 +55,58 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return body, err
 }
 
-func (q request) frame() []byte {
-	b := make([]byte, 4, 4+1+hashref.Size+4+len(q.src.Text)+len(q.input))
-	b = append(b, byte(q.op))
-	b = append(b, q.src.Ref.Digest()...)
-	b = appendField(b, q.src.Text)
-	return seal(append(b, q.input...))
+func (q Request) frame() []byte {
+	b := make([]byte, 4, 4+1+hashref.Size+4+len(q.Source.Text)+len(q.Input))
+	b = append(b, byte(q.Op))
+	b = append(b, q.Source.Ref.Digest()...)
+	b = appendField(b, q.Source.Text)
+	return seal(append(b, q.Input...))
 }
 
-func parseRequest(body []byte) (request, error) {
+func parseRequest(body []byte) (Request, error) {
 	if len(body) < 1+hashref.Size {
-		return request{}, errFrame
+		return Request{}, errFrame
 	}
-	q := request{op: opcode(body[0])}
+	q := Request{Op: Op(body[0])}
 	var err error
-	if q.src.Ref, err = hashref.FromDigest(body[1 : 1+hashref.Size]); err != nil {
-		return request{}, err
+	if q.Source.Ref, err = hashref.FromDigest(body[1 : 1+hashref.Size]); err != nil {
+		return Request{}, err
 	}
-	if q.src.Text, q.input, err = cutField(body[1+hashref.Size:]); err != nil {
-		return request{}, err
+	if q.Source.Text, q.Input, err = cutField(body[1+hashref.Size:]); err != nil {
+		return Request{}, err
 	}
-	if q.op != opCheck && q.op != opRun {
-		return request{}, errFrame
+	if q.Op != OpCheck && q.Op != OpRun {
+		return Request{}, errFrame
 	}
 	return q, nil
 }
 
-func (r result) frame(heap uint64) []byte {
-	b := make([]byte, 4, 4+1+8+4+len(r.msg)+4+len(r.cause)+len(r.out))
-	b = append(b, byte(r.status))
+func (r Result) frame(heap uint64) []byte {
+	b := make([]byte, 4, 4+1+8+4+len(r.Msg)+4+len(r.Cause)+len(r.Out))
+	b = append(b, byte(r.Status))
 	b = binary.BigEndian.AppendUint64(b, heap)
-	b = appendField(b, r.msg)
-	b = appendField(b, r.cause)
-	return seal(append(b, r.out...))
+	b = appendField(b, r.Msg)
+	b = appendField(b, r.Cause)
+	return seal(append(b, r.Out...))
 }
 
-func parseResult(body []byte) (r result, heap uint64, err error) {
+func parseResult(body []byte) (r Result, heap uint64, err error) {
 	if len(body) < 9 {
-		return result{}, 0, errFrame
+		return Result{}, 0, errFrame
 	}
-	r.status = status(body[0])
+	r.Status = Status(body[0])
 	heap = binary.BigEndian.Uint64(body[1:])
 	msg, rest, err := cutField(body[9:])
 	if err != nil {
-		return result{}, 0, err
+		return Result{}, 0, err
 	}
 	cause, out, err := cutField(rest)
 	if err != nil {
-		return result{}, 0, err
+		return Result{}, 0, err
 	}
-	if r.status > statusBadOutput || len(out) > capsule.MaxOutput {
-		return result{}, 0, errFrame
+	if r.Status > BadOutput || len(out) > capsule.MaxOutput {
+		return Result{}, 0, errFrame
 	}
-	r.msg, r.cause, r.out = string(msg), string(cause), out
+	r.Msg, r.Cause, r.Out = string(msg), string(cause), out
 	return r, heap, nil
 }

@@ -1,4 +1,4 @@
-package starlark
+package worker
 
 import (
 	"context"
@@ -15,11 +15,20 @@ import (
 )
 
 var (
-	echo = capsule.NewSource([]byte("def main(text):\n    return text\n"))
-	long = capsule.NewSource([]byte("def main(text):\n    return str(max(range(1 << 62)))\n"))
+	echo = capsule.NewSource([]byte("echo"))
+	long = capsule.NewSource([]byte("spin"))
 )
 
-func runEcho(t *testing.T, e *Engine) {
+func newFront(t testing.TB) *Front {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewFront(Config{Name: "test", SourceName: "source", Local: words{}, Command: []string{self, workerVerb}})
+}
+
+func runEcho(t *testing.T, e *Front) {
 	t.Helper()
 	if out, err := e.Run(t.Context(), echo, []byte(`{"a":1}`)); err != nil || string(out) != `{"a":1}` {
 		t.Fatalf("echo: %q, %v", out, err)
@@ -27,7 +36,7 @@ func runEcho(t *testing.T, e *Engine) {
 }
 
 // idlePIDs are the processes that wait for work, the next one to be used last.
-func idlePIDs(e *Engine) []int {
+func idlePIDs(e *Front) []int {
 	e.workers.mu.Lock()
 	defer e.workers.mu.Unlock()
 	var pids []int
@@ -37,7 +46,7 @@ func idlePIDs(e *Engine) []int {
 	return pids
 }
 
-func onePID(t *testing.T, e *Engine) int {
+func onePID(t *testing.T, e *Front) int {
 	t.Helper()
 	pids := idlePIDs(e)
 	if len(pids) != 1 {
@@ -47,14 +56,14 @@ func onePID(t *testing.T, e *Engine) int {
 }
 
 func TestWorkerIsReused(t *testing.T) {
-	e := newEngine(t, nil)
+	e := newFront(t)
 	defer e.Close()
 	runEcho(t, e)
 	pid := onePID(t, e)
 	for range 20 {
 		runEcho(t, e)
 	}
-	if _, err := e.Run(t.Context(), capsule.NewSource([]byte("}")), nil); world.KindOf(err) != world.KindConvention {
+	if _, err := e.Run(t.Context(), capsule.NewSource([]byte("broken")), nil); world.KindOf(err) != world.KindConvention {
 		t.Error(err)
 	}
 	if got := onePID(t, e); got != pid {
@@ -65,7 +74,7 @@ func TestWorkerIsReused(t *testing.T) {
 // TestNinthWaits: when every slot is taken, the next run waits within its context, and runs
 // when one comes free.
 func TestNinthWaits(t *testing.T) {
-	e := newEngine(t, nil)
+	e := newFront(t)
 	defer e.Close()
 	for range Workers {
 		e.workers.slots <- struct{}{}
@@ -91,7 +100,7 @@ func TestNinthWaits(t *testing.T) {
 
 // TestAtMostWorkers: many runs at once share the few processes, and all come through.
 func TestAtMostWorkers(t *testing.T) {
-	e := newEngine(t, nil)
+	e := newFront(t)
 	defer e.Close()
 	var wg sync.WaitGroup
 	for range 8 * Workers {
@@ -121,12 +130,9 @@ func TestNoWorkerCanBeHad(t *testing.T) {
 		"says little":  {[]string{"/bin/sh", "-c", "printf '\\000\\000\\000\\003abc'; exec cat"}, "malformed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := New(Config{WorkerCommand: tt.command})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := NewFront(Config{Name: "test", Local: words{}, Command: tt.command})
 			defer e.Close()
-			_, err = e.Run(t.Context(), echo, []byte("{}"))
+			_, err := e.Run(t.Context(), echo, []byte("{}"))
 			if world.KindOf(err) != world.KindExecution || !strings.Contains(err.Error(), tt.cause) {
 				t.Errorf("got %v", err)
 			}
@@ -144,7 +150,7 @@ func TestHangupEndsWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, req := range map[string][]byte{"busy": request{op: opRun, src: long}.frame(), "idle": nil} {
+	for name, req := range map[string][]byte{"busy": Request{Op: OpRun, Source: long}.frame(), "idle": nil} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(self, workerVerb)
 			stdin, err := cmd.StdinPipe()

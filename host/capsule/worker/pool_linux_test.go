@@ -1,8 +1,7 @@
-package starlark
+package worker
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,12 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ailang.dev/world/host/capsule"
-	"ailang.dev/world/host/capsule/capsuletest"
 	"ailang.dev/world/host/world"
 )
 
 func TestWorkerIsReplaced(t *testing.T) {
-	e := newEngine(t, nil)
+	e := newFront(t)
 	defer e.Close()
 	var pid int
 	for _, tt := range []struct {
@@ -29,15 +27,14 @@ func TestWorkerIsReplaced(t *testing.T) {
 		make func()
 	}{
 		{"after a failure", func() {
-			_, err := e.Run(t.Context(), capsule.NewSource([]byte("def main(text):\n    fail(1)\n")), nil)
+			_, err := e.Run(t.Context(), capsule.NewSource([]byte("fail")), nil)
 			if world.KindOf(err) != world.KindExecution {
 				t.Error(err)
 			}
 		}},
-		{"after many runs", func() { e.workers.idle[0].runs = WorkerRuns - 1; runEcho(t, e) }},
+		{"after many runs", func() { e.workers.idle[0].runs = Runs - 1; runEcho(t, e) }},
 		{"when it keeps much", func() {
-			keeps := fmt.Sprintf("X = \"x\" * %d\n\ndef main(text):\n    return text\n", WorkerKeep+1)
-			if _, err := e.Run(t.Context(), capsule.NewSource([]byte(keeps)), nil); err != nil {
+			if _, err := e.Run(t.Context(), capsule.NewSource(fmt.Appendf(nil, "keep %d", Keep+1)), nil); err != nil {
 				t.Error(err)
 			}
 		}},
@@ -76,7 +73,7 @@ func TestWorkerSurroundings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer mine.Close()
-	e := newEngine(t, nil)
+	e := newFront(t)
 	defer e.Close()
 	runEcho(t, e)
 	pid := onePID(t, e)
@@ -107,7 +104,7 @@ func TestWorkerSurroundings(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := pages * uint64(os.Getpagesize())
-	for resource, max := range map[int]uint64{unix.RLIMIT_AS: size + WorkerMemory*shadow, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0} {
+	for resource, max := range map[int]uint64{unix.RLIMIT_AS: size + Memory*Shadow, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_CORE: 0} {
 		var limit unix.Rlimit
 		if err := unix.Prlimit(pid, resource, nil, &limit); err != nil || limit.Cur > max || limit.Max > max {
 			t.Errorf("rlimit %d: %+v, %v", resource, limit, err)
@@ -115,44 +112,26 @@ func TestWorkerSurroundings(t *testing.T) {
 	}
 }
 
-// TestWorkerMemory: what fits is run; what does not is killed before it takes more.
-func TestWorkerMemory(t *testing.T) {
-	fits := capsuletest.Text("def main(text):\n    return str(len(\"x\" * (200 << 20)))\n")
-	if out, peak := runAlone(t, fits.Source); out.status != statusOK || string(out.out) != "209715200" {
-		t.Errorf("200 MiB: %s, peak %d MiB", out.cause, peak>>20)
-	}
-	for name, p := range language().Gigabytes {
-		out, peak := runAlone(t, p.Source)
-		if out.status != statusExecution || !strings.HasPrefix(out.cause, "the worker ended") {
-			t.Errorf("%s: status %d, %s", name, out.status, out.cause)
-		}
-		if most := uint64(WorkerMemory*shadow + capsuletest.MaxGrowth); peak > most && shadow == 1 {
-			t.Errorf("%s: the worker took %d MiB", name, peak>>20)
-		}
-	}
-}
-
-// runAlone runs a source in a worker of its own and tells the most memory it had, in bytes.
-func runAlone(t *testing.T, source []byte) (result, uint64) {
-	t.Helper()
+// TestMemory: what fits is run; what does not is killed before it takes more.
+func TestMemory(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	starter := newStarter()
-	defer starter.stop()
-	w, err := newWorker([]string{self, workerVerb}, starter)
-	if err != nil {
-		t.Fatal(err)
+	take := func(bytes int) Request {
+		return Request{Op: OpRun, Source: capsule.NewSource(fmt.Appendf(nil, "take %d", bytes))}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), capsuletest.Patience)
-	defer cancel()
-	res, err := w.roundTrip(ctx, request{op: opRun, src: capsule.NewSource(source)}.frame())
-	cause := w.end()
-	if err != nil {
-		res = failed("%s", cause)
+	if out, _, err := Alone(t.Context(), []string{self, workerVerb}, take(200<<20)); err != nil || out.Status != OK {
+		t.Errorf("200 MiB: %+v, %v", out, err)
 	}
-	return res, uint64(w.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) << 10
+	out, ended, err := Alone(t.Context(), []string{self, workerVerb}, take(16<<30))
+	if err != nil || out.Status != Execution || !out.died {
+		t.Errorf("16 GiB: %+v, %v", out, err)
+	}
+	peak := uint64(ended.SysUsage().(*syscall.Rusage).Maxrss) << 10
+	if peak > Memory*Shadow+64<<20 {
+		t.Errorf("the worker took %d MiB", peak>>20)
+	}
 }
 
 // TestWorkerDiesWithItsParent kills a parent in the middle of a builtin call of its worker.

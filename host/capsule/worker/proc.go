@@ -1,4 +1,4 @@
-package starlark
+package worker
 
 import (
 	"bufio"
@@ -59,17 +59,17 @@ func newWorker(command []string, starter *starter) (*worker, error) {
 	return w, nil
 }
 
-// roundTrip sends a request and reads its reply. The end of ctx kills the process. After
+// roundTrip sends a Request and reads its reply. The end of ctx kills the process. After
 // an error it must be ended.
-func (w *worker) roundTrip(ctx context.Context, frame []byte) (result, error) {
+func (w *worker) roundTrip(ctx context.Context, frame []byte) (Result, error) {
 	defer context.AfterFunc(ctx, w.kill)()
 	w.runs++
 	if _, err := w.stdin.Write(frame); err != nil {
-		return result{}, err
+		return Result{}, err
 	}
 	body, err := readFrame(w.stdout)
 	if err != nil {
-		return result{}, err
+		return Result{}, err
 	}
 	res, heap, err := parseResult(body)
 	w.heap = heap

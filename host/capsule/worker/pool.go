@@ -1,4 +1,4 @@
-package starlark
+package worker
 
 import (
 	"context"
@@ -12,13 +12,13 @@ const (
 	// Workers is how many operations of sources that are not trusted run at once; others
 	// wait within their context.
 	Workers = 8
-	// WorkerRuns is after how many operations a worker is replaced.
-	WorkerRuns = 1000
-	// WorkerKeep is how much heap, in bytes, a worker may hold after an operation and still
+	// Runs is after how many operations a worker is replaced.
+	Runs = 1000
+	// Keep is how much heap, in bytes, a worker may hold after an operation and still
 	// be used for the next one.
-	WorkerKeep = 128 << 20
-	// WorkerIdle is how long a worker waits for work before it is ended.
-	WorkerIdle = time.Minute
+	Keep = 128 << 20
+	// Idle is how long a worker waits for work before it is ended.
+	Idle = time.Minute
 )
 
 var errClosed = errors.New("the engine is closed")
@@ -47,9 +47,9 @@ func newPool(command []string) *pool {
 // do runs one operation in a worker. A worker that dies had perhaps been filled by what it
 // ran before, or was killed from outside; since sources are pure, the operation is tried
 // once more in a new one, so that a death is always the doing of the source itself.
-func (p *pool) do(ctx context.Context, req request) result {
+func (p *pool) do(ctx context.Context, req Request) Result {
 	if len(p.command) == 0 {
-		return failed("the source is not trusted, and the engine has no worker command")
+		return Failed("the source is not trusted, and the engine has no worker command")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,7 +59,7 @@ func (p *pool) do(ctx context.Context, req request) result {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
-		return result{status: statusStopped}
+		return Result{Status: Stopped}
 	}
 	frame := req.frame()
 	w := p.takeIdle()
@@ -73,13 +73,13 @@ func (p *pool) do(ctx context.Context, req request) result {
 	return p.doFresh(ctx, frame)
 }
 
-func (p *pool) doFresh(ctx context.Context, frame []byte) result {
+func (p *pool) doFresh(ctx context.Context, frame []byte) Result {
 	if ctx.Err() != nil {
-		return result{status: statusStopped}
+		return Result{Status: Stopped}
 	}
 	w, err := newWorker(p.command, p.starter)
 	if err != nil {
-		return failed("no worker could be started: %v", err)
+		return Failed("no worker could be started: %v", err)
 	}
 	p.alive.Add(1)
 	res, err := w.roundTrip(ctx, frame)
@@ -89,9 +89,9 @@ func (p *pool) doFresh(ctx context.Context, frame []byte) result {
 	}
 	cause := p.end(w)
 	if ctx.Err() != nil {
-		return result{status: statusStopped}
+		return Result{Status: Stopped}
 	}
-	res = failed("%s (%v)", cause, err)
+	res = Failed("%s (%v)", cause, err)
 	res.died = true
 	return res
 }
@@ -109,15 +109,15 @@ func (p *pool) takeIdle() *worker {
 }
 
 // giveBack keeps a worker for the next operation, unless it failed, ran many, or is full.
-func (p *pool) giveBack(w *worker, res result) {
-	if res.status == statusExecution || w.runs >= WorkerRuns || w.heap > WorkerKeep {
+func (p *pool) giveBack(w *worker, res Result) {
+	if res.Status == Execution || w.runs >= Runs || w.heap > Keep {
 		p.end(w)
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.idle = append(p.idle, w)
-	w.retire = time.AfterFunc(WorkerIdle, func() { p.endIdle(w) })
+	w.retire = time.AfterFunc(Idle, func() { p.endIdle(w) })
 }
 
 // endIdle ends a worker that is still idle.

@@ -1,4 +1,4 @@
-package starlark
+package worker
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package starlark
+package worker
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 
 func TestServe(t *testing.T) {
 	var in, out bytes.Buffer
-	in.Write(request{op: opCheck, src: echo}.frame())
-	in.Write(request{op: opRun, src: echo, input: []byte("{}")}.frame())
-	if err := serve(&in, &out); err != nil {
+	in.Write(Request{Op: OpCheck, Source: echo}.frame())
+	in.Write(Request{Op: OpRun, Source: echo, Input: []byte("{}")}.frame())
+	if err := serve(&in, &out, words{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"", "{}"} {
@@ -24,7 +24,7 @@ func TestServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		res, heap, err := parseResult(body)
-		if err != nil || res.status != statusOK || string(res.out) != want || heap == 0 {
+		if err != nil || res.Status != OK || string(res.Out) != want || heap == 0 {
 			t.Errorf("got %+v, heap %d, %v; want %q", res, heap, err, want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeRefusesBrokenFrames(t *testing.T) {
-	whole := request{op: opRun, src: echo, input: []byte("{}")}.frame()
+	whole := Request{Op: OpRun, Source: echo, Input: []byte("{}")}.frame()
 	frame := func(body string) string {
 		return string(binary.BigEndian.AppendUint32(nil, uint32(len(body)))) + body
 	}
@@ -52,7 +52,7 @@ func TestServeRefusesBrokenFrames(t *testing.T) {
 		"unknown op":   {frame("\x07" + ref + "\x00\x00\x00\x00"), errFrame},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := serve(strings.NewReader(tt.in), io.Discard); !errors.Is(err, tt.want) {
+			if err := serve(strings.NewReader(tt.in), io.Discard, words{}); !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
@@ -60,8 +60,8 @@ func TestServeRefusesBrokenFrames(t *testing.T) {
 }
 
 func TestResultFrames(t *testing.T) {
-	for _, want := range []result{
-		{}, {out: []byte("{}")}, {status: statusConvention, msg: "main.star:1:1: é"}, {status: statusExecution, cause: "c", msg: "m"},
+	for _, want := range []Result{
+		{}, {Out: []byte("{}")}, {Status: Convention, Msg: "main.star:1:1: é"}, {Status: Execution, Cause: "c", Msg: "m"},
 	} {
 		body, err := readFrame(bytes.NewReader(want.frame(42)))
 		if err != nil {
@@ -71,11 +71,11 @@ func TestResultFrames(t *testing.T) {
 		if err != nil || heap != 42 {
 			t.Fatal(heap, err)
 		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(result{}), cmp.Comparer(bytes.Equal)); diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(Result{}), cmp.Comparer(bytes.Equal)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	}
-	stopped := result{status: statusStopped}.frame(0)[4:]
+	stopped := Result{Status: Stopped}.frame(0)[4:]
 	for _, body := range [][]byte{nil, make([]byte, 8), make([]byte, 9), make([]byte, 13), stopped} {
 		if _, _, err := parseResult(body); !errors.Is(err, errFrame) {
 			t.Errorf("%x: %v", body, err)
