@@ -18,6 +18,7 @@ import (
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/mcp"
+	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/world"
 )
@@ -44,6 +45,7 @@ type Config struct {
 	PrivateReads  bool
 	PublicURL     string           // "" if nothing but this machine reaches the daemon
 	RuntimeDir    string           // for admin sockets whose store's path is too long
+	Policy        *policy.Set      // what is read-only in worktrees; nil is what is built in alone
 	Handlers      []broker.Handler // beside those that ship
 }
 
@@ -129,7 +131,7 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if d.cfg.WorkspaceRoot == "" {
 		return broker.Serve(d.cfg.Handlers...)
 	}
-	ws, err := workspace.New(workspace.Config{Root: d.cfg.WorkspaceRoot})
+	ws, err := workspace.New(workspace.Config{Root: d.cfg.WorkspaceRoot, Policy: d.cfg.Policy})
 	if err != nil {
 		return nil, err
 	}

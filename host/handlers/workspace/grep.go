@@ -62,7 +62,7 @@ func (a *grepArgs) do(ctx context.Context, c *call) ([]byte, error) {
 		Matches   []match `json:"matches"`
 		Truncated bool    `json:"truncated"`
 		stamp
-	}{true, s.matches, s.cut, c.h.stamp})
+	}{true, s.matches, s.cut, c.stamp})
 }
 
 // search checks the arguments and makes them ready.

@@ -36,10 +36,8 @@ const (
 	dflMatches    = 200       // matches without a limit
 	dflPaths      = 1000      // paths without a limit
 	maxNameInText = 512       // bytes of a path as refusals repeat it
-	maxBraces     = 1000      // combinations that a glob's {a,b} may stand for
 	maxTries      = 3         // times that a read begins anew when the tree changes under it
 	copyChunk     = 64 << 10  // bytes of one read
-	maxProtected  = 256       // patterns of the operator
 	tempStale     = 3600      // seconds after which a temporary file is one that a crash left
 	maxSweep      = 1000      // names looked at for such files in one write
 	tempPrefix    = ".ailang-worldd-tmp-"

@@ -10,6 +10,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/policy"
 )
 
 // entry is one name of a directory. Escaped says that the name is not UTF-8, and is shown
@@ -61,7 +62,7 @@ func (a *listArgs) do(ctx context.Context, c *call) ([]byte, error) {
 		Entries   []entry `json:"entries"`
 		Truncated bool    `json:"truncated"`
 		stamp
-	}{true, entries, cut, c.h.stamp})
+	}{true, entries, cut, c.stamp})
 }
 
 func typeName(m fs.FileMode) string {
@@ -108,7 +109,7 @@ func (a *globArgs) do(ctx context.Context, c *call) ([]byte, error) {
 		Escaped   []string `json:"escaped,omitempty"`
 		Truncated bool     `json:"truncated"`
 		stamp
-	}{true, g.paths, g.escaped, g.cut, c.h.stamp})
+	}{true, g.paths, g.escaped, g.cut, c.stamp})
 }
 
 // mustBeDir refuses a base that is no directory.
@@ -137,7 +138,7 @@ func checkGlob(name, pattern string) (string, error) {
 	case strings.HasPrefix(pattern, "/"), slices.Contains(strings.Split(pattern, "/"), ".."):
 		return "", refuse("%s %s escapes the worktree", name, quoted(pattern))
 	}
-	if why := badGlob(pattern); why != "" {
+	if why := policy.BadGlob(pattern); why != "" {
 		return "", refuse("%s %s %s", name, quoted(pattern), why)
 	}
 	for strings.HasPrefix(pattern, "./") {

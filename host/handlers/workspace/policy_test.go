@@ -1,10 +1,18 @@
 package workspace
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ailang.dev/world/host/broker"
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/policy"
+	"ailang.dev/world/host/world"
 )
 
 func TestProtectedPaths(t *testing.T) {
@@ -91,13 +99,46 @@ func TestProtectedRace(t *testing.T) {
 	}
 }
 
-func TestFold(t *testing.T) {
-	for _, c := range [][2]string{{".git", ".GIT"}, {"ſ", "S"}, {"K", "k"}, {"Σ", "ς"}, {"a", "A. . "}, {"\ufeffa", "a"}} {
-		if fold(c[0]) != fold(c[1]) {
-			t.Errorf("fold(%q) = %q, fold(%q) = %q", c[0], fold(c[0]), c[1], fold(c[1]))
+// What the operator opens for one episode is read-only in all others, and each answer names
+// the policy that it was given under.
+func TestPolicyOfTheEpisode(t *testing.T) {
+	rules := policy.Rules{Allow: []string{".github/ISSUES/"}}
+	set, err := policy.New(policy.Config{Episodes: []policy.Episode{{Match: episode, Rules: rules}}})
+	must(t, err)
+	r := newRigFor(t, set)
+	for _, p := range []string{".github/ISSUES/a", ".github/workflows/a"} {
+		got, err := r.h.Perform(t.Context(), request(episode, write(p, "x")))
+		must(t, err)
+		want := obj{"ok": true, "created": true, "bytes": 1.0}
+		if p != ".github/ISSUES/a" {
+			want = obj{"ok": false, "refused": `path "` + p + `" is protected: .github/ is read-only`}
+		}
+		want["tool"], want["policy_digest"] = r.h.tool, set.For(episode).Digest()
+		if d := cmp.Diff(want, decoded(t, got)); d != "" {
+			t.Error(d)
 		}
 	}
-	if fold("a") == fold("b") || fold("İ") == fold("i") {
-		t.Error("fold makes different names equal")
+	must(t, os.Mkdir(filepath.Join(filepath.Dir(r.tree), "other"), 0o755))
+	got, err := r.h.Perform(t.Context(), request("other", write(".github/ISSUES/a", "x")))
+	must(t, err)
+	want := obj{"ok": false, "refused": `path ".github/ISSUES/a" is protected: .github/ is read-only`,
+		"tool": r.h.tool, "policy_digest": set.For("other").Digest()}
+	if d := cmp.Diff(want, decoded(t, got)); d != "" {
+		t.Error(d)
 	}
+	if len(r.h.Objects()) != 3 {
+		t.Errorf("objects: %v", r.h.Objects())
+	}
+}
+
+func request(of string, payload obj) broker.Request {
+	return broker.Request{Episode: of, EffectID: "e1", Need: world.Need{Effect: EffectWrite, Scope: Scope, Cost: 1},
+		Payload: hashref.MustMarshal(payload)}
+}
+
+func decoded(t *testing.T, text []byte) obj {
+	t.Helper()
+	var v obj
+	must(t, json.Unmarshal(text, &v))
+	return v
 }

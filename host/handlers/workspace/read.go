@@ -47,7 +47,7 @@ func (a *readArgs) do(ctx context.Context, c *call) ([]byte, error) {
 		OK      bool   `json:"ok"`
 		Content string `json:"content"`
 		stamp
-	}{true, content, c.h.stamp})
+	}{true, content, c.stamp})
 }
 
 // wholeText reads a text file of at most max bytes.
@@ -152,7 +152,7 @@ func (c *call) readRange(ctx context.Context, asked string, f *os.File, size, fr
 		TotalLines int64  `json:"total_lines"`
 		Truncated  bool   `json:"truncated,omitzero"`
 		stamp
-	}{true, string(content), from, last, total, s.cut, c.h.stamp})
+	}{true, string(content), from, last, total, s.cut, c.stamp})
 }
 
 // lineRange collects a range of lines from chunks of a file.

@@ -18,6 +18,7 @@ import (
 
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/world"
 )
 
@@ -39,17 +40,17 @@ const provenance = "handler:workspace"
 type Config struct {
 	// Root is the folder that holds one real directory an episode.
 	Root string
-	// Protected are the operator's own read-only patterns; see Policy for their form.
-	Protected []string
+	// Policy says what is read-only; nil is what is built in alone.
+	Policy *policy.Set
 }
 
 // Handler performs the workspace effects. It is safe for concurrent use; it relies on the
 // coordinator to run calls that write alone in their episode.
 type Handler struct {
 	root    string
-	policy  *policy
+	policy  *policy.Set
 	objects []world.Object
-	stamp   stamp
+	tool    string
 	hooks   hooks
 }
 
@@ -66,32 +67,30 @@ type hooks struct {
 	write    func(*os.File, []byte) (int, error) // in place of File.Write
 }
 
-// New makes a handler. A root that is no directory or a pattern that cannot be read is an
-// error whose message is for the operator.
+// New makes a handler. A root that is no directory is an error whose message is for the
+// operator.
 func New(c Config) (*Handler, error) {
 	if fi, err := os.Stat(c.Root); err != nil || !fi.IsDir() {
 		return nil, &world.Error{Op: "workspace.New", Kind: world.KindBadRequest, Subject: c.Root,
 			Msg: fmt.Sprintf("workspace root %q is not a directory", c.Root), Err: err}
 	}
-	p, err := newPolicy(c.Protected)
-	if err != nil {
-		return nil, err
+	if c.Policy == nil {
+		c.Policy = policy.Default()
 	}
 	tool := world.NewObject(world.SemTool, provenance, hashref.MustMarshal(struct {
 		Handler string   `json:"handler"`
 		Version string   `json:"version"`
 		Effects []string `json:"effects"`
 	}{"workspace", Version, []string{EffectRead, EffectWrite}}))
-	pol := world.NewObject(world.SemPolicy, provenance, p.canonical())
 	return &Handler{
 		root:    c.Root,
-		policy:  p,
-		objects: []world.Object{tool, pol},
-		stamp:   stamp{Tool: tool.Hash.String(), PolicyDigest: pol.Hash.Hex()},
+		policy:  c.Policy,
+		objects: append([]world.Object{tool}, c.Policy.Objects()...),
+		tool:    tool.Hash.String(),
 	}, nil
 }
 
-// Objects are the tool object and the policy object that answers name, for the daemon to
+// Objects are the tool object and the policy objects that answers name, for the daemon to
 // store before it serves.
 func (h *Handler) Objects() []world.Object { return slices.Clone(h.objects) }
 
@@ -134,9 +133,11 @@ func (h *Handler) Perform(ctx context.Context, r broker.Request) ([]byte, error)
 		return nil, err
 	}
 	defer top.Close()
-	out, err := do(ctx, &call{h: h, top: top})
+	pol := h.policy.For(r.Episode)
+	c := &call{h: h, top: top, policy: pol, stamp: stamp{Tool: h.tool, PolicyDigest: pol.Digest()}}
+	out, err := do(ctx, c)
 	for try := 1; try < maxTries && r.Need.Effect == EffectRead && errors.Is(err, errChanged); try++ {
-		out, err = do(ctx, &call{h: h, top: top}) // reading again does no harm
+		out, err = do(ctx, c) // reading again does no harm
 	}
 	if err == nil && len(out) > broker.MaxEffectOutput {
 		err = refuse("the answer would be %d bytes; at most %d can be given: ask for less", len(out), broker.MaxEffectOutput)
@@ -147,7 +148,7 @@ func (h *Handler) Perform(ctx context.Context, r broker.Request) ([]byte, error)
 			OK      bool   `json:"ok"`
 			Refused string `json:"refused"`
 			stamp
-		}{false, string(no), h.stamp})
+		}{false, string(no), c.stamp})
 	}
 	if err != nil {
 		return nil, classify(op, err)
@@ -155,10 +156,13 @@ func (h *Handler) Perform(ctx context.Context, r broker.Request) ([]byte, error)
 	return out, nil
 }
 
-// call is one effect at work: the handler and the worktree opened for it.
+// call is one effect at work: the handler, the worktree opened for it, and the policy of
+// its episode.
 type call struct {
-	h   *Handler
-	top *os.Root
+	h      *Handler
+	top    *os.Root
+	policy *policy.Policy
+	stamp  stamp
 }
 
 // open opens an episode's worktree, and proves that what it opened is the real directory

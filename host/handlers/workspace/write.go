@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (a *writeArgs) do(ctx context.Context, c *call) ([]byte, error) {
 		Created bool `json:"created"`
 		Bytes   int  `json:"bytes"`
 		stamp
-	}{true, p.info == nil, len(a.Content), c.h.stamp})
+	}{true, p.info == nil, len(a.Content), c.stamp})
 }
 
 // do answers an edit: the one place where old_text stands gets new_text.
@@ -74,7 +75,7 @@ func (a *editArgs) do(ctx context.Context, c *call) ([]byte, error) {
 		Line     int  `json:"line"`
 		Bytes    int  `json:"bytes"`
 		stamp
-	}{true, 1, 1 + strings.Count(text[:at], "\n"), len(next), c.h.stamp})
+	}{true, 1, 1 + strings.Count(text[:at], "\n"), len(next), c.stamp})
 }
 
 // locate finds the one place of old in text.
@@ -117,7 +118,11 @@ func (c *call) resolveForWrite(asked string) (*place, error) {
 }
 
 func (c *call) admit(asked string, segs []string) error {
-	if pat := c.h.policy.denies(segs); pat != "" {
+	pat := c.policy.Denies(segs)
+	if slices.ContainsFunc(segs, func(s string) bool { return strings.HasPrefix(s, tempPrefix) }) {
+		pat = tempPrefix + "*" // its files are this handler's own
+	}
+	if pat != "" {
 		return refuse("path %s is protected: %s is read-only", quoted(asked), pat)
 	}
 	return nil
