@@ -1,0 +1,218 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"ailang.dev/world/host/world"
+)
+
+// Bounds of looking at a tree.
+const (
+	maxNames   = 2_000_000 // names looked at
+	maxDepth   = 200       // directories below the tree
+	maxMounts  = 4096      // paths that are protected or covered
+	ctxEvery   = 1000      // names between two looks at the context
+	maxRelPath = 4000      // bytes of a path in the tree, so that it can be named to the kernel
+)
+
+// inode is what a name leads to.
+type inode struct{ dev, ino uint64 }
+
+// found is what a look at a tree found of what must not change.
+type found struct {
+	protect []string          // what is denied: directories and files
+	cover   []string          // sockets and FIFOs
+	links   map[string]string // denied symbolic links, with their targets
+	known   map[inode]bool    // all that is denied
+}
+
+// look walks a tree for what is denied and for sockets and FIFOs. It does not go into what
+// is denied, and follows no link.
+func look(ctx context.Context, t *Tree) (*found, error) {
+	f := &found{links: map[string]string{}, known: map[inode]bool{}}
+	err := walk(ctx, t, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
+		switch {
+		case denied && e.Type() == fs.ModeSymlink:
+			target, err := readlinkAt(dir, e.Name())
+			if err != nil {
+				return err
+			}
+			f.links[rel] = target
+		case denied:
+			f.protect = append(f.protect, rel)
+		case e.Type()&(fs.ModeSocket|fs.ModeNamedPipe) != 0:
+			f.cover = append(f.cover, rel)
+		}
+		if denied {
+			id, err := identity(dir, e.Name())
+			if err != nil {
+				return err
+			}
+			f.known[id] = true
+		}
+		if len(f.protect)+len(f.cover) > maxMounts {
+			return &world.Error{Op: "sandbox.look", Kind: world.KindTooLarge, Subject: t.Path,
+				Msg:  fmt.Sprintf("the worktree holds more than %d protected paths, sockets and FIFOs", maxMounts),
+				Hint: "allow what may be changed, for example node_modules/, in the policy"}
+		}
+		return nil
+	})
+	return f, err
+}
+
+// sweep takes away what is denied and was not there before, puts back denied links, and
+// names what it touched.
+func (f *found) sweep(ctx context.Context, t *Tree) ([]string, error) {
+	root, err := os.OpenRoot(t.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var fresh []string
+	err = walk(ctx, t, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
+		if !denied {
+			return nil
+		}
+		id, err := identity(dir, e.Name())
+		if err == nil && !f.known[id] {
+			fresh = append(fresh, rel)
+		}
+		return err
+	})
+	for _, rel := range fresh {
+		err = errors.Join(err, remove(root, rel))
+	}
+	for rel, target := range f.links {
+		if now, lerr := root.Readlink(rel); lerr == nil && now == target {
+			continue
+		}
+		fresh = append(fresh, rel)
+		err = errors.Join(err, remove(root, rel), root.MkdirAll(path.Dir(rel), 0o755), root.Symlink(target, rel))
+	}
+	slices.Sort(fresh)
+	return slices.Compact(fresh), err
+}
+
+// remove takes a path away, also where directories on the way deny that to their owner.
+func remove(root *os.Root, rel string) error {
+	err := root.RemoveAll(rel)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	open := func(p string) {
+		if fi, err := root.Lstat(p); err == nil && fi.IsDir() {
+			_ = root.Chmod(p, 0o700) // if it fails, so does what follows
+		}
+	}
+	open(path.Dir(rel))
+	_ = fs.WalkDir(root.FS(), rel, func(p string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			open(p)
+		}
+		return nil
+	})
+	return root.RemoveAll(rel)
+}
+
+// walk visits every name of a tree but those below what is denied.
+func walk(ctx context.Context, t *Tree, visit func(dir *os.File, rel string, e fs.DirEntry, denied bool) error) error {
+	fd, err := unix.Open(t.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &world.Error{Op: "sandbox.walk", Kind: world.KindNotFound, Subject: t.Path, Msg: "the worktree cannot be opened", Err: err}
+	}
+	top := os.NewFile(uintptr(fd), t.Path)
+	defer top.Close()
+	w := &walker{ctx: ctx, tree: t, visit: visit}
+	return w.dir(top, nil)
+}
+
+type walker struct {
+	ctx   context.Context
+	tree  *Tree
+	visit func(dir *os.File, rel string, e fs.DirEntry, denied bool) error
+	n     int
+}
+
+func (w *walker) dir(dir *os.File, above []string) error {
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if w.n++; w.n > maxNames {
+			return w.tooLarge("holds more than %d names", maxNames)
+		}
+		if w.n%ctxEvery == 0 && w.ctx.Err() != nil {
+			return w.ctx.Err()
+		}
+		segs := append(above, e.Name())
+		rel := strings.Join(segs, "/")
+		if len(rel) > maxRelPath {
+			return w.tooLarge("holds a path of more than %d bytes", maxRelPath)
+		}
+		denied := w.tree.Denied(segs)
+		err := w.visit(dir, rel, e, denied)
+		if err == nil && e.IsDir() && !denied {
+			err = w.sub(dir, e.Name(), segs)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it went away meanwhile
+			return err
+		}
+	}
+	return nil
+}
+
+// sub goes into a directory. One that its owner may not read is made readable: it is the
+// run's own doing, or the owner's to undo.
+func (w *walker) sub(dir *os.File, name string, segs []string) error {
+	if len(segs) > maxDepth {
+		return w.tooLarge("is more than %d directories deep", maxDepth)
+	}
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.EACCES {
+		if unix.Fchmodat(int(dir.Fd()), name, 0o700, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			fd, err = unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		}
+	}
+	switch err {
+	case nil:
+	case unix.ENOTDIR, unix.ELOOP, unix.ENOENT:
+		return nil // it is something else by now
+	default:
+		return &os.PathError{Op: "open", Path: strings.Join(segs, "/"), Err: err}
+	}
+	sub := os.NewFile(uintptr(fd), name)
+	defer sub.Close()
+	return w.dir(sub, segs)
+}
+
+func (w *walker) tooLarge(format string, args ...any) error {
+	return &world.Error{Op: "sandbox.walk", Kind: world.KindTooLarge, Subject: w.tree.Path,
+		Msg: "the worktree " + fmt.Sprintf(format, args...)}
+}
+
+func identity(dir *os.File, name string) (inode, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return inode{}, &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	return inode{uint64(st.Dev), st.Ino}, nil
+}
+
+func readlinkAt(dir *os.File, name string) (string, error) {
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)
+	if err != nil {
+		return "", &os.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(buf[:n]), nil
+}
