@@ -52,9 +52,10 @@ func TestLoad(t *testing.T) {
 // What a manifest promises of each tool.
 func TestManifests(t *testing.T) {
 	for pack, ids := range map[string][]string{
-		"workspace": {"workspace-read", "workspace-write", "workspace-edit", "workspace-list", "workspace-glob", "workspace-grep"},
-		"se-tools":  {"ailang-read", "ailang-write", "ailang-edit"},
-		"examples":  {"tools.echo"},
+		"workspace": {"workspace-read", "workspace-write", "workspace-edit", "workspace-list", "workspace-glob", "workspace-grep",
+			"workspace-status", "workspace-diff", "workspace-log", "workspace-show", "workspace-commit"},
+		"se-tools": {"ailang-read", "ailang-write", "ailang-edit"},
+		"examples": {"tools.echo"},
 	} {
 		p, err := packs.Load(pack)
 		packtest.Must(t, err)

@@ -51,6 +51,12 @@ func (a *app) showOutput(raw jsontext.Value, o output) {
 	}
 	if content, ok := field[string](o, "content"); ok {
 		a.showContent(content)
+	} else if diff, ok := field[string](o, "diff"); ok {
+		if commit, ok := field[string](o, "commit"); ok {
+			message, _ := field[string](o, "message")
+			fmt.Fprintf(a.stdout, "%s\n\n%s\n\n", printable(commit, false), printable(message, true))
+		}
+		a.showContent(diff)
 	} else if entries, ok := field[[]listEntry](o, "entries"); ok {
 		a.showListing(entries)
 	} else if matches, ok := field[[]match](o, "matches"); ok {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ailang.dev/world/host/cli/shell"
+	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/world"
 )
@@ -80,7 +81,7 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 		fmt.Fprintf(a.stderr, "created the store %s; it needs a genesis before the first call: ailang-worldd genesis --db %s\n", db, shell.Word(db))
 	}
 	return a.run(ctx, core, daemon.Config{
-		Bind: f.bind, WorkspaceRoot: a.path(f.root), PrivateReads: f.private, PublicURL: f.public,
+		Bind: f.bind, WorkspaceRoot: a.path(f.root), Git: worktree.FindGit(a.env.Environ), PrivateReads: f.private, PublicURL: f.public,
 	}, func(url string) { a.listening(url, f.json) })
 }
 

@@ -30,8 +30,8 @@ type preset struct {
 
 // presets are all there are.
 var presets = []preset{
-	{"read", "look at the worktree", []string{"Workspace.Read"}},
-	{"coding", "look at the worktree and change it", []string{"Workspace.Read", "Workspace.Write"}},
+	{"read", "look at the worktree and its history", []string{"Workspace.Read", "Git.Read"}},
+	{"coding", "look at the worktree, change it and commit", []string{"Workspace.Read", "Workspace.Write", "Git.Read", "Git.Commit"}},
 }
 
 // presetGrants are a preset's grants; ok is false if there is none of that name.

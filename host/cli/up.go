@@ -59,7 +59,7 @@ there already is used as it is, so it can be run again at any time.
 
 If a daemon serves the store already, it adds worktree and session to that, and exits 0.
 
-The session may read and write in the worktree (preset coding, budget 1000000, 30 days).
+The session may read, write and commit in the worktree (preset coding, budget 1000000, 30 days).
 Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.`,
 		Example: `  cd ~/src/site && ailang-worldd up
   ailang-worldd up --repo ~/src/site --episode fix-docs`,
@@ -109,7 +109,7 @@ func (a *app) serveUp(ctx context.Context, core *daemon.Core, plan upPlan, f upF
 	if err != nil {
 		return err
 	}
-	return fatal(a.run(ctx, core, daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace()}, func(url string) {
+	return fatal(a.run(ctx, core, daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace(), Git: worktree.FindGit(a.env.Environ)}, func(url string) {
 		if !f.json {
 			a.listening(url, false)
 		}
@@ -241,16 +241,19 @@ func (a *app) publishPacks(ctx context.Context, ops admin.Ops) error {
 	return nil
 }
 
-// ensureSession finds the session of the episode's file, if it is live and the episode's;
-// else it mints one, and replaces the file.
+// ensureSession finds the session of the episode's file, if it is live, the episode's and
+// has all that up grants; else it mints one, and replaces the file.
 func (a *app) ensureSession(ctx context.Context, ops admin.Ops, plan upPlan) (world.Session, error) {
 	file := plan.sessionFile()
+	grants, _ := presetGrants(upPreset, upBudget)
 	token, err := a.readSession(file)
 	if err == nil {
 		s, err := ops.Lookup(ctx, token)
 		switch k := world.KindOf(err); {
-		case err == nil && s.Episode == plan.episode:
+		case err == nil && s.Episode == plan.episode && grantsAll(s, grants):
 			return s, os.Chmod(file, 0o600)
+		case err == nil && s.Episode == plan.episode:
+			fmt.Fprintf(a.stderr, "the session in %s lacks effects that up grants now; a new session is minted\n", file)
 		case err == nil, k == world.KindSessionUnknown, k == world.KindSessionExpired:
 		default:
 			return world.Session{}, err
@@ -258,7 +261,16 @@ func (a *app) ensureSession(ctx context.Context, ops admin.Ops, plan upPlan) (wo
 	} else if _, serr := os.Lstat(file); !errors.Is(serr, fs.ErrNotExist) {
 		fmt.Fprintf(a.stderr, "the session file %s is of no use (%v); a new session is minted\n", file, err)
 	}
-	grants, _ := presetGrants(upPreset, upBudget)
 	m, err := a.mint(ctx, ops, admin.MintRequest{Episode: plan.episode, Grants: grants, TTL: upTTL}, file, true)
 	return m.Session, err
+}
+
+// grantsAll tells whether a session may use every effect of some grants, whatever its budget.
+func grantsAll(s world.Session, grants []world.Grant) bool {
+	for _, g := range grants {
+		if _, _, scoped := s.Budget(g.Effect, g.Scope); !scoped {
+			return false
+		}
+	}
+	return true
 }

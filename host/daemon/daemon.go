@@ -16,6 +16,7 @@ import (
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/handlers/git"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/mcp"
 	"ailang.dev/world/host/policy"
@@ -45,6 +46,7 @@ type Config struct {
 	PrivateReads  bool
 	PublicURL     string           // "" if nothing but this machine reaches the daemon
 	RuntimeDir    string           // for admin sockets whose store's path is too long
+	Git           string           // the git binary; "" if there is none
 	Policy        *policy.Set      // what is read-only in worktrees; nil is what is built in alone
 	Handlers      []broker.Handler // beside those that ship
 }
@@ -138,7 +140,27 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if err := d.core.Store.PutObjects(ctx, ws.Objects()); err != nil {
 		return nil, err
 	}
-	return broker.Serve(append([]broker.Handler{ws}, d.cfg.Handlers...)...)
+	gt, err := d.gitHandler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return broker.Serve(append([]broker.Handler{ws, gt}, d.cfg.Handlers...)...)
+}
+
+// gitHandler serves a worktree's history. Without a git it is there and says so.
+func (d *Daemon) gitHandler(ctx context.Context) (*git.Handler, error) {
+	h, err := git.New(ctx, git.Config{
+		Root: d.cfg.WorkspaceRoot, Git: d.cfg.Git, Scratch: d.core.Config.TempDir, Policy: d.cfg.Policy,
+		Store: d.core.Store.ID(), Now: d.core.Config.Now,
+		LogEnd: func(ctx context.Context) (int64, error) {
+			head, err := d.core.Store.Head(ctx)
+			return head.Next - 1, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h, d.core.Store.PutObjects(ctx, h.Objects())
 }
 
 // recover tells what a killed run left open, and scans the newest entries. Neither repeats

@@ -18,6 +18,7 @@ import (
 
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/broker"
+	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
@@ -100,7 +101,7 @@ func (w *World) open() {
 	w.must(err)
 	cfg := daemon.Config{
 		Bind: "127.0.0.1:0", PrivateReads: w.opts.PrivateReads, PublicURL: w.opts.PublicURL,
-		RuntimeDir: w.Dir, Handlers: w.opts.Handlers,
+		RuntimeDir: w.Dir, Handlers: w.opts.Handlers, Git: worktree.FindGit(os.Environ()),
 	}
 	if !w.opts.NoWorkspace {
 		cfg.WorkspaceRoot = filepath.Join(w.Dir, "ws")
@@ -174,7 +175,11 @@ func (w *World) Mint(episode string, grants ...string) string {
 
 // Coding is what an agent that reads and writes is granted.
 func Coding(budget int) []string {
-	return []string{fmt.Sprintf("Workspace.Read=worktree:%d", budget), fmt.Sprintf("Workspace.Write=worktree:%d", budget)}
+	var grants []string
+	for _, effect := range []string{"Workspace.Read", "Workspace.Write", "Git.Read", "Git.Commit"} {
+		grants = append(grants, fmt.Sprintf("%s=worktree:%d", effect, budget))
+	}
+	return grants
 }
 
 // Worktree makes the episode's worktree, a real git worktree of a fresh repository with

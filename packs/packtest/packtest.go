@@ -1,16 +1,19 @@
 // Package packtest runs the transitions of a pack as the daemon would: their sources under
-// the real engine, what they plan under the real workspace handler on real files, and what
+// the real engine, what they plan under the real handlers on real files, and what
 // comes back against their schemas. It is for tests alone, and publishes nothing. Answers
 // spec/12-workspace.md.
 package packtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -18,6 +21,7 @@ import (
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/capsule/starlark"
+	"ailang.dev/world/host/handlers/git"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
@@ -30,8 +34,8 @@ type Bench struct {
 	Engine capsule.Engine
 	Tools  []Tool
 	// Tree is the worktree of the one episode; it is empty at first.
-	Tree    string
-	handler *workspace.Handler
+	Tree     string
+	handlers map[string]broker.Handler
 }
 
 // Tool is one transition of the manifest with its source and schemas.
@@ -54,7 +58,14 @@ func New(t *testing.T, pack string) *Bench {
 	root := t.TempDir()
 	b := &Bench{T: t, Engine: engine, Tools: readTools(t, pack), Tree: filepath.Join(root, episode)}
 	Must(t, os.Mkdir(b.Tree, 0o755))
-	b.handler, err = workspace.New(workspace.Config{Root: root})
+	ws, err := workspace.New(workspace.Config{Root: root})
+	Must(t, err)
+	bin, err := exec.LookPath("git")
+	Must(t, err)
+	gt, err := git.New(t.Context(), git.Config{Root: root, Git: bin, Scratch: t.TempDir(), Store: "s", Now: func() time.Time { return time.Unix(0, 0) },
+		LogEnd: func(context.Context) (int64, error) { return 9, nil }})
+	Must(t, err)
+	b.handlers, err = broker.Serve(ws, gt)
 	Must(t, err)
 	return b
 }
@@ -122,6 +133,18 @@ func (b *Bench) Put(name, content string) {
 	Must(b.T, os.WriteFile(at, []byte(content), 0o644))
 }
 
+// Repository makes the worktree, as it is, the first commit of a repository on the
+// episode's branch.
+func (b *Bench) Repository() {
+	b.T.Helper()
+	for _, args := range [][]string{{"init", "-q", "-b", git.BranchOf(episode)}, {"add", "-A"}, {"commit", "-q", "-m", "first"}} {
+		cmd := exec.CommandContext(b.T.Context(), "git", append([]string{"-C", b.Tree, "-c", "user.name=t", "-c", "user.email=t@t.invalid"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.T.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
 // Run gives main an input, and returns its output, canonical.
 func (b *Bench) Run(id, input string) string {
 	b.T.Helper()
@@ -176,7 +199,7 @@ func (b *Bench) Call(id, args string) map[string]any {
 		b.T.Fatalf("%s %s: plans %+v", id, args, p)
 	}
 	e := p.Effects[0]
-	out, err := b.handler.Perform(b.T.Context(), broker.Request{Episode: episode, EffectID: e.ID, Need: e.Need, Payload: e.Payload})
+	out, err := b.handlers[e.Effect].Perform(b.T.Context(), broker.Request{Episode: episode, EffectID: e.ID, Need: e.Need, Payload: e.Payload})
 	Must(b.T, err)
 	if err := Valid(tl.Out, string(out)); err != nil {
 		b.T.Errorf("%s: %.300s: %v", id, out, err)

@@ -3,6 +3,7 @@ package packtest
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"ailang.dev/world/host/hashref"
@@ -31,7 +32,7 @@ type refusals struct {
 }
 
 // sound are arguments that nothing is wrong with.
-var sound = map[string]any{"path": "a", "content": "c", "old_text": "o", "new_text": "n", "pattern": "p"}
+var sound = map[string]any{"path": "a", "content": "c", "old_text": "o", "new_text": "n", "pattern": "p", "message": "m"}
 
 // args are sound arguments with one changed, or, if value is nil, left out.
 func (c refusals) args(change string, value any) map[string]any {
@@ -73,24 +74,36 @@ func (c refusals) names() {
 	}
 }
 
+// types tries values of other types than the schema's.
 func (c refusals) types() {
 	c.T.Helper()
+	var in struct {
+		Properties map[string]struct {
+			Type string `json:"type"`
+		} `json:"properties"`
+	}
+	Must(c.T, json.Unmarshal(c.tool.InputSchema, &in))
 	for k := range strings.SplitSeq(c.keys, ", ") {
-		switch k {
-		case "from", "to", "limit", "context":
-			c.want(c.args(k, "1"), `argument "`+k+`" must be an integer`)
-		case "ignore_case":
-			c.want(c.args(k, "yes"), `argument "ignore_case" must be a boolean`)
-		default:
-			for _, v := range []any{1, true, []any{}, map[string]any{}, json.RawMessage("null")} {
-				c.want(c.args(k, v), `argument "`+k+`" must be a string`)
-			}
+		called, bad := "a string", []any{1, true, []any{}, map[string]any{}, json.RawMessage("null")}
+		switch in.Properties[k].Type {
+		case "integer":
+			called, bad = "an integer", []any{"1", 1.5, true}
+		case "boolean":
+			called, bad = "a boolean", []any{"yes", 1}
+		case "array":
+			called, bad = "a list", []any{"a", 1, map[string]any{}}
+		}
+		for _, v := range bad {
+			c.want(c.args(k, v), `argument "`+k+`" must be `+called)
 		}
 	}
 }
 
 func (c refusals) paths() {
 	c.T.Helper()
+	if !slices.Contains(strings.Split(c.keys, ", "), "path") {
+		return
+	}
 	for _, p := range []string{"", "/etc/passwd", "..", "../x", "a/../b", "a/..", "-rf"} {
 		c.want(c.args("path", p), `path "`+p+`" refused: it must be relative and non-empty, with no ".." segment and no leading "-"`)
 	}

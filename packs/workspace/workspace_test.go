@@ -37,7 +37,9 @@ func TestRefusals(t *testing.T) {
 	b.CheckRefusals(map[string]string{
 		"workspace-read": "path, from, to", "workspace-write": "path, content", "workspace-edit": "path, old_text, new_text",
 		"workspace-list": "path", "workspace-glob": "pattern, path, limit",
-		"workspace-grep": "pattern, path, glob, context, ignore_case, limit",
+		"workspace-grep":   "pattern, path, glob, context, ignore_case, limit",
+		"workspace-status": "path", "workspace-diff": "from, to, path, context", "workspace-log": "rev, path, limit, skip",
+		"workspace-show": "rev, path, context", "workspace-commit": "message, paths",
 	})
 	b.CheckTooLarge("workspace-write", `{"path":"a","content":"%s"}`)
 	b.CheckTooLarge("workspace-edit", `{"path":"a","old_text":"x","new_text":"%s"}`)

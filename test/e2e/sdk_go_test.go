@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -57,7 +58,8 @@ func TestOfficialGoSDK(t *testing.T) {
 			t.Errorf("%s: title %q, annotations %v", tool.Name, tool.Title, tool.Annotations)
 		}
 	}
-	want := []string{"ailang-edit", "ailang-read", "ailang-write", "workspace-edit", "workspace-glob", "workspace-grep", "workspace-list", "workspace-read", "workspace-write"}
+	want := []string{"ailang-edit", "ailang-read", "ailang-write", "workspace-commit", "workspace-diff", "workspace-edit", "workspace-glob", "workspace-grep",
+		"workspace-list", "workspace-log", "workspace-read", "workspace-show", "workspace-status", "workspace-write"}
 	if !slices.Equal(names, want) {
 		t.Fatalf("tools %v, want %v", names, want)
 	}
@@ -85,6 +87,22 @@ func TestOfficialGoSDK(t *testing.T) {
 	if out := call("workspace-read", map[string]any{"path": "gone.txt"}); out["ok"] != false || out["world"] == nil {
 		t.Fatalf("%v", out)
 	}
+	if out := call("workspace-status", nil); len(out["changes"].([]any)) != 1 || out["branch"] != "world/ep1" {
+		t.Fatalf("%v", out)
+	}
+	if out := call("workspace-diff", map[string]any{"path": "hello.txt"}); !strings.Contains(out["diff"].(string), "+goodbye, world\n") {
+		t.Fatalf("%v", out)
+	}
+	// Genesis and six calls; this one is no entry yet.
+	if out := call("workspace-commit", map[string]any{"message": "say goodbye"}); out["ok"] != true || !strings.HasSuffix(out["provenance"].(string), " episode=ep1 entries=0-6") {
+		t.Fatalf("%v", out)
+	}
+	if out := call("workspace-log", map[string]any{"limit": 1}); out["more"] != true {
+		t.Fatalf("%v", out)
+	}
+	if out := call("workspace-show", map[string]any{"rev": "HEAD~1", "path": "hello.txt"}); out["content"] != "hello, world\n" {
+		t.Fatalf("%v", out)
+	}
 	if _, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "no-such-tool"}); err == nil {
 		t.Fatal("an unknown tool was called")
 	}
@@ -92,7 +110,7 @@ func TestOfficialGoSDK(t *testing.T) {
 	if _, err := reader.CallTool(ctx, &mcp.CallToolParams{Name: "workspace-write", Arguments: map[string]any{"path": "x", "content": "y"}}); err == nil {
 		t.Fatal("a tool without a grant was called")
 	}
-	if head, err := w.Core.Store.Head(ctx); err != nil || head.Next != 5 {
-		t.Fatalf("%+v, %v: want genesis and four calls", head, err)
+	if head, err := w.Core.Store.Head(ctx); err != nil || head.Next != 10 {
+		t.Fatalf("%+v, %v: want genesis and nine calls", head, err)
 	}
 }

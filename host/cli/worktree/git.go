@@ -45,30 +45,40 @@ type git struct {
 
 // newGit finds git on the PATH that environ holds.
 func newGit(environ []string) (*git, error) {
-	g := &git{}
-	var path string
+	g := &git{bin: FindGit(environ)}
+	if g.bin == "" {
+		return nil, &Error{Msg: "git is not on the PATH", Hint: "install git; worktrees are made with it"}
+	}
 	for _, kv := range environ {
-		key, v, _ := strings.Cut(kv, "=")
-		if key == "PATH" {
-			path = v
-		}
+		key, _, _ := strings.Cut(kv, "=")
 		if !strings.HasPrefix(key, "GIT_") && key != "LC_ALL" && key != "LANGUAGE" && key != "SSH_ASKPASS" {
 			g.environ = append(g.environ, kv)
 		}
 	}
 	g.environ = append(g.environ, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false", "SSH_ASKPASS=false",
 		"GIT_PAGER=cat", "GIT_EDITOR=false")
+	return g, nil
+}
+
+// FindGit is the git on the PATH that environ holds, or "". Folders that are not absolute do
+// not count.
+func FindGit(environ []string) string {
+	var path string
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
 			continue
 		}
 		bin := filepath.Join(dir, "git")
 		if st, err := os.Stat(bin); err == nil && st.Mode().IsRegular() && st.Mode().Perm()&0o111 != 0 {
-			g.bin = bin
-			return g, nil
+			return bin
 		}
 	}
-	return nil, &Error{Msg: "git is not on the PATH", Hint: "install git; worktrees are made with it"}
+	return ""
 }
 
 // run runs git in a folder and gives what it printed, without the last line end. An error

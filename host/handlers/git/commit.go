@@ -94,7 +94,7 @@ func (c *call) checkPaths(asked []string) ([]string, error) {
 		if clean == "" {
 			return nil, nil // the whole worktree
 		}
-		if pat := c.h.cfg.Denies(c.episode, strings.Split(clean, "/")); pat != "" {
+		if pat := c.policy.Denies(strings.Split(clean, "/")); pat != "" {
 			return nil, refuse("path %s is protected: %s is read-only", quoted(p), pat)
 		}
 		paths = append(paths, clean)
@@ -105,7 +105,7 @@ func (c *call) checkPaths(asked []string) ([]string, error) {
 // mayCommit refuses a worktree that stands anywhere but on the episode's branch, or in the
 // midst of something.
 func (c *call) mayCommit(ctx context.Context) error {
-	own := "refs/heads/" + c.h.cfg.BranchOf(c.episode)
+	own := "refs/heads/" + BranchOf(c.episode)
 	switch what := c.repo.underWay(); {
 	case c.repo.branch == "":
 		return refuse("HEAD of the worktree is detached; commits are made on the branch %s only", strings.TrimPrefix(own, "refs/heads/"))
@@ -148,7 +148,7 @@ func (c *call) commit(ctx context.Context, lock *indexLock, message string, path
 		return nil, err
 	}
 	defer s.close()
-	s.deny = func(segs []string) string { return c.h.cfg.Denies(c.episode, segs) }
+	s.deny = c.policy.Denies
 	m := made{parent: parent}
 	if m.tree, err = s.take(ctx, parent, all); err != nil {
 		return nil, err

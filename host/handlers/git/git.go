@@ -18,6 +18,7 @@ import (
 
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/world"
 )
 
@@ -31,6 +32,9 @@ const (
 // Version is the behaviour of this handler as its tool object names it. It moves when an
 // answer to the same payload on the same repository would differ.
 const Version = "1"
+
+// BranchOf is the one branch, below refs/heads/, that an episode may commit to.
+func BranchOf(episode string) string { return "world/" + episode }
 
 // provenance is what the handler's own objects are stored with.
 const provenance = "handler:git"
@@ -46,12 +50,8 @@ type Config struct {
 	// Store names the store in trailers. LogEnd is the index of its newest entry.
 	Store  string
 	LogEnd func(ctx context.Context) (int64, error)
-	// BranchOf is the one branch, below refs/heads/, that an episode may commit to.
-	BranchOf func(episode string) string
-	// Policy is the digest, in hex, of the policy in force for an episode; Denies is the
-	// pattern of it that makes a path, given as its segments, read-only, or "".
-	Policy func(episode string) string
-	Denies func(episode string, segs []string) string
+	// Policy says what is read-only; nil is what is built in alone.
+	Policy *policy.Set
 	// Now dates commits.
 	Now func() time.Time
 }
@@ -84,6 +84,9 @@ func New(ctx context.Context, c Config) (*Handler, error) {
 		return nil, &world.Error{Op: "git.New", Kind: world.KindBadRequest, Subject: c.Root,
 			Msg: fmt.Sprintf("workspace root %q is not a directory", c.Root), Err: err}
 	}
+	if c.Policy == nil {
+		c.Policy = policy.Default()
+	}
 	h := &Handler{cfg: c, root: root}
 	sweepScratch(c.Scratch)
 	if h.tool, h.missing = inspect(ctx, c.Git); h.missing != nil {
@@ -96,12 +99,12 @@ func New(ctx context.Context, c Config) (*Handler, error) {
 		Git     string   `json:"git"`
 		Binary  string   `json:"binary"`
 	}{"git", Version, h.Effects(), h.tool.version, h.tool.sum.String()}))
-	h.objects, h.stamp = []world.Object{tool}, tool.Hash.String()
+	h.objects, h.stamp = append([]world.Object{tool}, c.Policy.Objects()...), tool.Hash.String()
 	return h, nil
 }
 
 // Objects are what answers refer to, for the daemon to store before it serves: the tool
-// object, unless there is no git. The policy's object is its owner's to store.
+// object and the policies, or nothing if there is no git.
 func (h *Handler) Objects() []world.Object { return slices.Clone(h.objects) }
 
 // Effects are Git.Read and Git.Commit.

@@ -12,6 +12,7 @@ import (
 
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/world"
 )
 
@@ -48,18 +49,8 @@ func (b *bench) handler(scratch string) *Handler {
 	b.Helper()
 	h, err := New(b.Context(), Config{
 		Root: filepath.Dir(b.tree), Git: gitPath(b.T), Scratch: scratch, Store: "store1",
-		LogEnd:   func(context.Context) (int64, error) { return b.logEnd, nil },
-		BranchOf: func(e string) string { return "world/" + e },
-		Policy:   func(string) string { return strings.Repeat("ab", 32) },
-		Denies: func(_ string, segs []string) string {
-			for _, s := range segs {
-				if strings.EqualFold(s, ".github") || strings.EqualFold(s, ".gitattributes") {
-					return strings.ToLower(s)
-				}
-			}
-			return ""
-		},
-		Now: func() time.Time { return time.Unix(1_700_000_000, 0) },
+		LogEnd: func(context.Context) (int64, error) { return b.logEnd, nil },
+		Now:    func() time.Time { return time.Unix(1_700_000_000, 0) },
 	})
 	must(b.T, err)
 	return h
@@ -129,7 +120,7 @@ func (b *bench) do(op string, members map[string]any) map[string]any {
 	}
 	var v map[string]any
 	must(b.T, json.Unmarshal(out, &v))
-	if v["tool"] != b.h.stamp || v["policy_digest"] != strings.Repeat("ab", 32) {
+	if v["tool"] != b.h.stamp || v["policy_digest"] != policy.Default().For(episode).Digest() {
 		b.Fatalf("%s: who did it is not told: %v", op, v)
 	}
 	return v

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/policy"
 )
 
 // scratchPrefix begins the name of each call's private folder.
@@ -27,6 +28,7 @@ type call struct {
 	h       *Handler
 	episode string
 	repo    repository
+	policy  *policy.Policy
 	stamp   stamp
 	scratch string
 	lock    *os.File
@@ -43,7 +45,8 @@ func (h *Handler) begin(ctx context.Context, episode string) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{h: h, episode: episode, repo: repo, stamp: stamp{Tool: h.stamp, PolicyDigest: h.cfg.Policy(episode)}}
+	pol := h.cfg.Policy.For(episode)
+	c := &call{h: h, episode: episode, repo: repo, policy: pol, stamp: stamp{Tool: h.stamp, PolicyDigest: pol.Digest()}}
 	if c.scratch, err = os.MkdirTemp(h.cfg.Scratch, scratchPrefix); err != nil {
 		return nil, err
 	}

@@ -99,8 +99,8 @@ func (r *records) Write(p []byte) (int, error) {
 
 func (r *records) enough() bool { return r.more }
 
-// entry is one path of a status as it is told.
-type entry struct {
+// told is one path of a status as it is told.
+type told struct {
 	Path     string `json:"path"`
 	Staged   string `json:"staged,omitzero"`
 	Unstaged string `json:"unstaged,omitzero"`
@@ -126,25 +126,25 @@ func (a *statusArgs) do(ctx context.Context, c *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, room := []entry{}, MaxList
+	list, room := []told{}, MaxList
 	for _, ch := range all {
-		e := entry{Staged: ch.staged, Unstaged: ch.unstaged, Conflict: ch.conflict}
+		e := told{Staged: ch.staged, Unstaged: ch.unstaged, Conflict: ch.conflict}
 		e.Path, e.Escaped = escape(ch.path)
 		if room -= jsonSize(e.Path) + 100; room < 0 {
 			more = true
 			break
 		}
-		entries = append(entries, e)
+		list = append(list, e)
 	}
 	return hashref.Marshal(struct {
-		OK        bool    `json:"ok"`
-		Branch    string  `json:"branch"`
-		Head      string  `json:"head"`
-		UnderWay  string  `json:"under_way,omitzero"`
-		Entries   []entry `json:"entries"`
-		Truncated bool    `json:"truncated"`
+		OK        bool   `json:"ok"`
+		Branch    string `json:"branch"`
+		Head      string `json:"head"`
+		UnderWay  string `json:"under_way,omitzero"`
+		Changes   []told `json:"changes"`
+		Truncated bool   `json:"truncated"`
 		stamp
-	}{true, c.branchName(), head, c.repo.underWay(), entries, more, c.stamp})
+	}{true, c.branchName(), head, c.repo.underWay(), list, more, c.stamp})
 }
 
 // branchName is the branch as it is told; "" when HEAD is on none.
