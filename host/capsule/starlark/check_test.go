@@ -123,10 +123,11 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Fatalf("source %d gives %q", i, res.Out)
 		}
 	}
-	if n := m.loaded.order.Len(); n != cacheEntries || len(m.loaded.byRef) != n {
-		t.Errorf("the cache holds %d and %d sources, want %d", n, len(m.loaded.byRef), cacheEntries)
+	if n, _ := m.loaded.Len(); n != cacheEntries {
+		t.Errorf("the cache holds %d sources, want %d", n, cacheEntries)
 	}
-	if m.loaded.get(source(0).Ref) != nil || m.loaded.get(source(cacheEntries).Ref) == nil {
+	_, oldest := m.loaded.Get(source(0).Ref)
+	if _, newest := m.loaded.Get(source(cacheEntries).Ref); oldest || !newest {
 		t.Error("not the oldest went")
 	}
 	large := func(b byte) capsule.Source {
@@ -142,12 +143,12 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Fatal(res.Msg, res.Cause)
 		}
 	}
-	if m.loaded.bytes > cacheBytes {
-		t.Errorf("the cache holds %d bytes", m.loaded.bytes)
+	if _, bytes := m.loaded.Len(); bytes > cacheBytes {
+		t.Errorf("the cache holds %d bytes", bytes)
 	}
-	first := m.loaded.get(large('z').Ref)
+	first, _ := m.loaded.Get(large('z').Ref)
 	m.run(t.Context(), large('z'), nil)
-	if m.loaded.get(large('z').Ref) != first {
+	if again, _ := m.loaded.Get(large('z').Ref); again != first {
 		t.Error("a loaded source was loaded again")
 	}
 }

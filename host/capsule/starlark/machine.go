@@ -23,6 +23,16 @@ import (
 // each take. It decides, and is part of the identity: about a tenth of a second.
 const StepLimit = 5_000_000
 
+// Bounds of the cache of loaded sources, in each process.
+const (
+	cacheEntries = 256
+	cacheBytes   = 16 << 20 // of source text
+)
+
+func newCache() *worker.Cache[*star.Function] {
+	return worker.NewCache[*star.Function](cacheEntries, cacheBytes, nil)
+}
+
 // sourceName is what positions in messages begin with.
 const sourceName = "main.star"
 
@@ -37,7 +47,7 @@ var stdSource []byte
 // process and its workers share, so that both give the same bytes.
 type machine struct {
 	predeclared star.StringDict
-	loaded      *cache
+	loaded      *worker.Cache[*star.Function]
 }
 
 func newMachine() (*machine, error) {
@@ -103,8 +113,8 @@ func (m *machine) run(ctx context.Context, src capsule.Source, input []byte) wor
 	if len(input) > capsule.MaxInput {
 		return worker.Failed("the input is longer than %d bytes", capsule.MaxInput)
 	}
-	main := m.loaded.get(src.Ref)
-	if main == nil {
+	main, ok := m.loaded.Get(src.Ref)
+	if !ok {
 		res := m.guard(ctx, func(t *thread) (res worker.Result) {
 			main, res = m.load(t, src)
 			return res
@@ -166,7 +176,7 @@ func (m *machine) load(t *thread, src capsule.Source) (*star.Function, worker.Re
 	if err != nil {
 		return nil, worker.Unloadable(err.Error())
 	}
-	m.loaded.put(src.Ref, main, len(src.Text))
+	m.loaded.Put(src.Ref, main, len(src.Text))
 	return main, worker.Result{}
 }
 

@@ -1,0 +1,1 @@
+(module (memory (export "memory") 1) (export "_start" (memory 0)))

@@ -1,0 +1,1 @@
+(module (memory (export "memory") 1) (func (export "_start") (drop (i32.add (i64.const 1) (i32.const 1)))))
