@@ -98,6 +98,9 @@ type Done struct {
 	Reason string
 	// Objects are still to be stored with the call's entry: a denial's request and record.
 	Objects []world.Object
+	// Outcome of an effect that was performed is still to be made durable: by Record, or
+	// with the next intent, or with the call's entry. Nil if there is none.
+	Outcome *store.EffectOutcome
 }
 
 // Ticket is an effect whose intent is durable: the right and the duty to perform it once.
@@ -165,8 +168,9 @@ func requestOf(c Caller, p Planned) world.Object {
 // Intend decides, and if authority and budget allow it makes the intent durable: then a
 // Ticket is returned, else a Done that says why not. A denial spends and writes nothing.
 // An IntentError of kind KindUncertain means that the intent may be durable; the effect must
-// not be performed then.
-func (b *Broker) Intend(ctx context.Context, c Caller, p Planned) (*Ticket, *Done, error) {
+// not be performed then. With the intent the outcomes of earlier effects of the call become
+// durable; they do not with a denial.
+func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []store.EffectOutcome) (*Ticket, *Done, error) {
 	req := requestOf(c, p)
 	denial, budget := c.Session.Decide(p.Need, 0, b.Now())
 	if denial != "" {
@@ -182,7 +186,7 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned) (*Ticket, *Don
 	}
 	debit, err := b.Store.IntendEffect(ctx, store.EffectIntent{
 		Invocation: c.Invocation, Digest: c.Digest, Credential: c.Session.ID, EffectID: p.ID, Episode: c.Session.Episode,
-		Need: p.Need, Budget: budget, Request: req,
+		Need: p.Need, Budget: budget, Request: req, Outcomes: earlier,
 	})
 	if err != nil {
 		return nil, nil, &IntentError{Request: req.Hash, Err: err}
@@ -203,7 +207,7 @@ func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64)
 }
 
 // Run performs the effect: once, never again. It does not fail; what went wrong is part of
-// what Record writes. Causes go to stderr. A handler that does not stop when its time is
+// what Done tells. Causes go to stderr. A handler that does not stop when its time is
 // over is left behind after StopGrace: the effect is then failed, the reason says that it may
 // still take place, and Ended tells when it cannot any more.
 func (t *Ticket) Run(ctx context.Context) {
@@ -310,11 +314,9 @@ func checkOutput(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Record makes the outcome, the effect record and the result durable. On an error the
-// intent stands without an outcome; the effect is unaccounted for by record, but not by
-// intent and spend.
-func (t *Ticket) Record(ctx context.Context) (*Done, error) {
-	d := &Done{ID: t.planned.ID, Effect: t.planned.Need.Effect, Status: StatusOK, Output: t.output}
+// Done tells how the effect ended, once Run has returned. Its outcome is not durable yet.
+func (t *Ticket) Done() Done {
+	d := Done{ID: t.planned.ID, Effect: t.planned.Need.Effect, Status: StatusOK, Output: t.output}
 	payload := t.output
 	if payload == nil {
 		d.Status, d.Reason = StatusFailed, t.reason
@@ -327,9 +329,14 @@ func (t *Ticket) Record(ctx context.Context) (*Done, error) {
 		RequestRef: t.request.Hash, ResultRef: result.Hash,
 	}))
 	d.Record = rec.Hash
-	err := t.broker.Store.RecordOutcome(ctx, store.EffectOutcome{
-		Invocation: t.caller.Invocation, EffectID: t.planned.ID, Record: rec.Hash,
-		Objects: []world.Object{result, rec},
-	})
-	return d, err
+	d.Outcome = &store.EffectOutcome{Invocation: t.caller.Invocation, EffectID: t.planned.ID, Record: rec.Hash,
+		Objects: []world.Object{result, rec}}
+	return d
+}
+
+// Record makes an outcome, its effect record and result durable. On an error the intent
+// stands without an outcome; the effect is unaccounted for by record, but not by intent and
+// spend.
+func (b *Broker) Record(ctx context.Context, o store.EffectOutcome) error {
+	return b.Store.RecordOutcome(ctx, o)
 }

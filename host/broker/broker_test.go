@@ -72,16 +72,16 @@ func perform(t *testing.T, do func(ctx context.Context) ([]byte, error)) (*Done,
 		Logf: said.logf}
 	s := world.Session{Episode: "ep", Expires: time.Now().Add(time.Hour), Grants: []world.Grant{{Effect: "E", Scope: "s", Budget: 5}}}
 	ticket, done, err := b.Intend(t.Context(), Caller{Invocation: "a2a:ep:t", Session: s, Provenance: "test"},
-		Planned{ID: "e1", Need: world.Need{Effect: "E", Scope: "s", Cost: 1}, Payload: []byte("{}")})
+		Planned{ID: "e1", Need: world.Need{Effect: "E", Scope: "s", Cost: 1}, Payload: []byte("{}")}, nil)
 	if err != nil || done != nil {
 		t.Fatalf("%v, %v", done, err)
 	}
 	ticket.Run(t.Context())
-	done, err = ticket.Record(t.Context())
-	if err != nil {
+	ended := ticket.Done()
+	if err := b.Record(t.Context(), *ended.Outcome); err != nil {
 		t.Fatal(err)
 	}
-	return done, l, said.text()
+	return &ended, l, said.text()
 }
 
 func TestAHandlerThatHangsIsEnded(t *testing.T) {
@@ -142,7 +142,7 @@ func TestOneHandlerAnEffect(t *testing.T) {
 func TestADenialTellsWhatIsLeft(t *testing.T) {
 	b := &Broker{Store: &ledger{t: t}, Now: time.Now, Logf: t.Logf}
 	s := world.Session{Episode: "ep", Expires: time.Now().Add(-time.Hour), Grants: []world.Grant{{Effect: "E", Scope: "s", Budget: 5}}}
-	ticket, done, err := b.Intend(t.Context(), Caller{Session: s}, Planned{ID: "e1", Need: world.Need{Effect: "E", Scope: "s", Cost: 1}, Payload: []byte("{}")})
+	ticket, done, err := b.Intend(t.Context(), Caller{Session: s}, Planned{ID: "e1", Need: world.Need{Effect: "E", Scope: "s", Cost: 1}, Payload: []byte("{}")}, nil)
 	if err != nil || ticket != nil || done.Reason != "denied:expired" || len(done.Objects) != 2 {
 		t.Fatalf("%v, %+v, %v", ticket, done, err)
 	}

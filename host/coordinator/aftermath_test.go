@@ -72,7 +72,7 @@ func TestAPanicAfterAnEffectNamesIt(t *testing.T) {
 	for _, step := range []string{"effect.intended", "effect.performed", "effect.recorded", "call.finished", "call.before-commit"} {
 		f := newFixture(t)
 		f.genesis()
-		f.publish("doit", planned, do, do)
+		f.publish("doit", shaped, do, do)
 		c := newFixtureOver(f, func(at string) {
 			if at == step {
 				panic("at " + at)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
-	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
@@ -22,56 +22,119 @@ var (
 	errNoEntry   = errors.New("an earlier call with this task id planned effects and was not committed")
 )
 
-// effectful runs a transition under plan v1. Each step says what a crash in it leaves.
+// deed is the effects of one call: what was planned and done, round by round. Each step
+// says what a crash in it leaves.
+type deed struct {
+	*run
+	rounds []round
+	traces []store.EffectTrace   // intents that are, or may be, durable; a record once it is
+	open   []store.EffectOutcome // of effects that were done, not durable yet
+	after  time.Time             // until when what follows the last effect has time; zero before the first
+}
+
+// round is one plan, and how its effects ended.
+type round struct {
+	plan  *plan
+	dones []broker.Done
+}
+
+// effectful runs a transition that plans effects.
 func (r *run) effectful(ctx context.Context) (Result, error) {
 	// 1. Plan: pure; a crash leaves nothing.
-	planText, err := capsule.RunObject(ctx, r.engine, r.source, phaseInput(r.input.Payload))
+	text, err := capsule.RunObject(ctx, r.engine, r.source, phaseInput(r.input.Payload))
 	if err != nil {
 		return Result{}, err
 	}
-	p, err := parsePlan(r.desc, planText, r.provenance)
+	p, err := parsePlan(r.desc, text, r.provenance)
 	if err != nil {
 		return Result{}, &world.Error{Op: "coordinator.plan", Kind: world.KindConvention, Subject: r.desc.ID, Err: err}
 	}
 	r.c.cfg.Pause("call.planned")
-	if len(p.effects) == 0 {
-		out, err := withWorld(p.result, p, nil)
-		if err != nil {
-			return Result{}, err
-		}
-		return r.commit(ctx, out, p, nil, nil)
-	}
-	return r.perform(ctx, p)
+	d := &deed{run: r}
+	return d.account(ctx, p)
 }
 
-// perform does the plan's effect and shapes the result.
-func (r *run) perform(ctx context.Context, p *plan) (Result, error) {
-	caller := broker.Caller{Invocation: r.id, Digest: r.digest, Session: r.call.Session, Provenance: r.provenance}
-	// 2. Intent: debit, request and intent in one durable transaction. A crash before it
-	// leaves nothing, after it an intent that is told as indeterminate and never retried.
-	ticket, done, err := r.c.cfg.Broker.Intend(ctx, caller, p.effects[0])
-	if err != nil {
-		return Result{}, r.intentError(ctx, err)
-	}
-	if ticket == nil {
-		return r.finish(ctx, p, *done)
-	}
-	return r.account(ctx, p, ticket)
-}
-
-// account does the effect of a durable intent. Whatever goes wrong from here on, a panic
+// account does what was planned. Whatever goes wrong once an intent may be durable, a panic
 // included, names what was done.
-func (r *run) account(ctx context.Context, p *plan, ticket *broker.Ticket) (res Result, err error) {
-	named := ticket.Request()
+func (d *deed) account(ctx context.Context, p *plan) (Result, error) {
+	res, err := d.carryOut(ctx, p)
+	if err == nil || len(d.traces) == 0 {
+		return res, err
+	}
+	actx, cancel := d.afterwards(ctx)
+	defer cancel()
+	if rerr := d.record(actx); rerr != nil { // at least what was done becomes known
+		err = errors.Join(err, rerr)
+	}
+	return Result{}, unrecorded(d.traces, err)
+}
+
+// carryOut goes from round to round, and commits.
+func (d *deed) carryOut(ctx context.Context, p *plan) (res Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-		if err != nil {
-			res, err = Result{}, &world.EffectsUnrecordedError{Refs: []world.Ref{named}, Cause: err}
+			res, err = Result{}, fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	r.c.cfg.Pause("effect.intended")
+	for {
+		if err := d.perform(ctx, p); err != nil {
+			return Result{}, err
+		}
+		actx, cancel := d.afterwards(ctx)
+		out, next, err := d.finish(actx, p)
+		if err == nil && next == nil {
+			res, err = d.commit(actx, out)
+		}
+		cancel()
+		if err != nil || next == nil {
+			return res, err
+		}
+		p = next
+	}
+}
+
+// perform does a plan's effects in order. Those after the first that is not ok are skipped.
+func (d *deed) perform(ctx context.Context, p *plan) error {
+	d.rounds = append(d.rounds, round{plan: p})
+	now := &d.rounds[len(d.rounds)-1]
+	stop := d.behind != nil // a handler of this call may still be at work
+	for _, e := range p.effects {
+		if stop {
+			now.dones = append(now.dones, broker.Done{ID: e.ID, Effect: e.Need.Effect, Status: broker.StatusSkipped})
+			continue
+		}
+		done, err := d.performOne(ctx, e)
+		if err != nil {
+			return err
+		}
+		now.dones = append(now.dones, done)
+		stop = done.Status != broker.StatusOK
+	}
+	return nil
+}
+
+// performOne decides, intends and does one effect.
+func (d *deed) performOne(ctx context.Context, e broker.Planned) (broker.Done, error) {
+	// Once something was done, the caller's going away stops nothing more.
+	if len(d.traces) > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = withDeadlineOf(ctx)
+		defer cancel()
+	}
+	caller := broker.Caller{Invocation: d.id, Digest: d.digest, Session: d.call.Session, Provenance: d.provenance}
+	// 2. Intent: debit, request and intent in one durable transaction, and the outcome of the
+	// effect before it. A crash before it leaves that one's intent, if there is one; after it
+	// an intent that is told as indeterminate and never retried.
+	ticket, denied, err := d.c.cfg.Broker.Intend(ctx, caller, e, d.open)
+	if err != nil {
+		return broker.Done{}, d.intentError(ctx, e.ID, err)
+	}
+	if ticket == nil {
+		return *denied, nil
+	}
+	d.recorded()
+	d.traces = append(d.traces, store.EffectTrace{EffectID: e.ID, Request: ticket.Request()})
+	d.c.cfg.Pause("effect.intended")
 	// 3. The effect. The caller's going away does not stop it, the call's deadline does.
 	ectx, cancel := withDeadlineOf(ctx)
 	ticket.Run(ectx)
@@ -79,21 +142,13 @@ func (r *run) account(ctx context.Context, p *plan, ticket *broker.Ticket) (res 
 	select {
 	case <-ticket.Ended():
 	default:
-		r.behind = ticket.Ended()
+		d.behind = ticket.Ended()
 	}
-	r.c.cfg.Pause("effect.performed")
-	// 4. Outcome and record: from here on everything has a budget of its own. A crash
-	// before the flush leaves the intent, after it a recorded effect without an entry.
-	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), DetachedBudget)
-	defer cancel()
-	done, err := ticket.Record(dctx)
-	if err != nil {
-		return Result{}, err
-	}
-	named = done.Record
-	r.c.cfg.Pause("effect.recorded")
-	// 5. Finish and commit.
-	return r.finish(dctx, p, *done)
+	d.after = time.Now().Add(DetachedBudget)
+	done := ticket.Done()
+	d.open = append(d.open, *done.Outcome)
+	d.c.cfg.Pause("effect.performed")
+	return done, nil
 }
 
 // withDeadlineOf is free of ctx's cancellation, but not of its deadline.
@@ -105,119 +160,153 @@ func withDeadlineOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(free)
 }
 
+// afterwards is the time of what follows an effect: from there on everything has a budget
+// of its own. Without an effect it is ctx.
+func (d *deed) afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d.after.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), d.after)
+}
+
+// record makes the outcomes durable that are not yet.
+func (d *deed) record(ctx context.Context) error {
+	for _, o := range d.open {
+		if err := d.c.cfg.Broker.Record(ctx, o); err != nil {
+			return err
+		}
+	}
+	d.recorded()
+	return nil
+}
+
+// recorded notes that the outcomes became durable.
+func (d *deed) recorded() {
+	for _, o := range d.open {
+		for i := range d.traces {
+			if d.traces[i].EffectID == o.EffectID {
+				d.traces[i].Record = o.Record
+			}
+		}
+	}
+	d.open = nil
+}
+
 // intentError tells apart an intent that was never written, one that may have been, and
 // one that an earlier try of the same task had written.
-func (r *run) intentError(ctx context.Context, err error) error {
+func (d *deed) intentError(ctx context.Context, effect string, err error) error {
 	const op = "coordinator.intend"
 	switch world.KindOf(err) {
 	case world.KindUncertain:
 		// The effect was not and will not be performed, but the debit may stand: fail closed.
 		var intent *broker.IntentError
 		if errors.As(err, &intent) {
-			return &world.EffectsUnrecordedError{Refs: []world.Ref{intent.Request}, Cause: err}
+			d.traces = append(d.traces, store.EffectTrace{EffectID: effect, Request: intent.Request})
+			return err
 		}
 	case world.KindBadRequest, world.KindTaskIDUsed:
-		return &world.Error{Op: op, Kind: world.KindTaskIDUsed, Subject: string(r.id), Err: err}
+		return &world.Error{Op: op, Kind: world.KindTaskIDUsed, Subject: string(d.id), Err: err}
 	}
 	return ended(ctx, op, &world.Error{Op: op, Kind: world.KindNotCommitted, Err: err})
 }
 
-// finish shapes the output, by the finish phase if the plan asks for it, and commits.
-func (r *run) finish(ctx context.Context, p *plan, done broker.Done) (Result, error) {
-	out, err := r.shape(ctx, p, done)
-	if err != nil {
-		return Result{}, err
-	}
-	r.c.cfg.Pause("call.finished")
-	full, err := withWorld(out, p, []broker.Done{done})
-	if err != nil {
-		return Result{}, err
-	}
-	return r.commit(ctx, full, p, []world.Ref{done.Record}, done.Objects)
-}
-
-func (r *run) shape(ctx context.Context, p *plan, done broker.Done) (jsontext.Value, error) {
+// finish shapes the output, by the finish phase if the plan asks for it, or gives the plan
+// of the next round.
+func (d *deed) finish(ctx context.Context, p *plan) (jsontext.Value, *plan, error) {
+	var out jsontext.Value
 	if p.finish {
-		out, err := capsule.RunObject(ctx, r.engine, r.source, finishInput(r.input.Payload, []broker.Done{done}))
+		// 4. Outcome and record. No code of the transition runs before they are durable. A
+		// crash before it leaves the intent, after it a recorded effect without an entry.
+		if err := d.record(ctx); err != nil {
+			return nil, nil, err
+		}
+		d.c.cfg.Pause("effect.recorded")
+		var next *plan
+		var err error
+		if out, next, err = d.finishPhase(ctx, p); err != nil || next != nil {
+			return nil, next, err
+		}
+	} else {
+		out = d.plain(p)
+	}
+	d.c.cfg.Pause("call.finished")
+	full, err := withWorld(out, d.rounds)
+	return full, nil, err
+}
+
+// finishPhase runs the finish phase. Under plan v2 it may plan another round.
+func (d *deed) finishPhase(ctx context.Context, p *plan) (jsontext.Value, *plan, error) {
+	const op = "coordinator.finish"
+	out, err := capsule.RunObject(ctx, d.engine, d.source, finishInput(d.input.Payload, d.rounds))
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.version == 2 && plansAgain(out) {
+		next, err := parsePlan(d.desc, out, d.provenance)
+		if err == nil {
+			err = d.admits(next)
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, &world.Error{Op: op, Kind: world.KindConvention, Subject: d.desc.ID, Err: err}
 		}
-		if err := checkResult(out); err != nil {
-			return nil, &world.Error{Op: "coordinator.finish", Kind: world.KindBadOutput, Subject: r.desc.ID, Err: err}
-		}
-		return out, nil
+		return nil, next, nil
 	}
-	switch done.Status {
-	case broker.StatusOK:
-		return done.Output, nil
-	case broker.StatusDenied:
-		return refusal(done.Reason), nil
-	default:
-		return refusal("effect failed: " + done.Reason), nil
+	if err := checkResult(out); err != nil {
+		return nil, nil, &world.Error{Op: op, Kind: world.KindBadOutput, Subject: d.desc.ID, Err: err}
 	}
+	return out, nil, nil
 }
 
-func refusal(text string) jsontext.Value {
-	return hashref.MustMarshal(map[string]any{"ok": false, "refused": text})
-}
-
-// phaseInput is the input of the plan phase. Its fields stand in canonical order and hold
-// canonical values, so the text is canonical; it may be one level deeper than arguments.
-func phaseInput(args []byte) []byte {
-	return hashref.Ordered(struct {
-		Args  jsontext.Value `json:"args"`
-		Phase string         `json:"phase"`
-	}{args, "plan"})
-}
-
-// phaseResult is one effect as the finish phase is told of it, in canonical order.
-type phaseResult struct {
-	Denial string         `json:"denial,omitempty"`
-	Effect string         `json:"effect"`
-	ID     string         `json:"id"`
-	Output jsontext.Value `json:"output"`
-	Record world.Ref      `json:"record"`
-	Status broker.Status  `json:"status"`
-}
-
-func finishInput(args []byte, dones []broker.Done) []byte {
-	results := make([]phaseResult, len(dones))
-	for i, d := range dones {
-		results[i] = phaseResult{ID: d.ID, Effect: d.Effect, Status: d.Status, Record: d.Record, Output: jsontext.Value("null"), Denial: d.Reason}
-		if d.Status == broker.StatusOK {
-			results[i].Output = d.Output
+// admits holds one more round to the laws that concern the whole call.
+func (d *deed) admits(next *plan) error {
+	if len(d.rounds) >= MaxRounds {
+		return fmt.Errorf("a call has at most %d rounds", MaxRounds)
+	}
+	for _, r := range d.rounds {
+		for _, e := range r.plan.effects {
+			if next.has(e.ID) {
+				return fmt.Errorf("the effect id %q was used in an earlier round", e.ID)
+			}
 		}
 	}
-	return hashref.Ordered(struct {
-		Args    jsontext.Value `json:"args"`
-		Phase   string         `json:"phase"`
-		Results []phaseResult  `json:"results"`
-	}{args, "finish", results})
+	return nil
 }
 
-// worldBlock is what every effectful output gains.
-type worldBlock struct {
-	Effects []worldEffect `json:"effects"`
-	Plan    world.Ref     `json:"plan"`
-}
-
-type worldEffect struct {
-	ID     string        `json:"id"`
-	Record world.Ref     `json:"record"`
-	Status broker.Status `json:"status"`
-}
-
-// withWorld adds the world block to a canonical object.
-func withWorld(out jsontext.Value, p *plan, dones []broker.Done) (jsontext.Value, error) {
-	block := worldBlock{Effects: []worldEffect{}, Plan: p.object.Hash}
-	for _, d := range dones {
-		block.Effects = append(block.Effects, worldEffect{ID: d.ID, Record: d.Record, Status: d.Status})
+// plain is the output without a finish phase: the plan's own result, or what the last
+// effect gave, or why one was not done.
+func (d *deed) plain(p *plan) jsontext.Value {
+	if len(p.effects) == 0 {
+		return p.result
 	}
-	full, ok, err := hashref.Insert(out, reservedKey, hashref.Ordered(block))
-	if err == nil && !ok {
-		err = errReserved
+	var out jsontext.Value
+	for _, done := range d.rounds[len(d.rounds)-1].dones {
+		switch done.Status {
+		case broker.StatusOK:
+			out = done.Output
+		case broker.StatusDenied:
+			return refusal(done.Reason)
+		case broker.StatusFailed:
+			return refusal("effect failed: " + done.Reason)
+		}
 	}
-	return full, err
+	if out == nil {
+		return refusal("not done: an earlier effect of this call may still be at work")
+	}
+	return out
+}
+
+// commit makes the call an entry, and outcomes that are not durable yet with it. A crash
+// before it leaves the intent of the last effect, or if that was recorded a recorded effect
+// without an entry.
+func (d *deed) commit(ctx context.Context, output jsontext.Value) (Result, error) {
+	var objects []world.Object
+	for _, r := range d.rounds {
+		objects = append(objects, r.plan.object)
+		for _, done := range r.dones {
+			objects = append(objects, done.Objects...)
+		}
+	}
+	return d.run.commit(ctx, output, d.rounds, objects, d.open)
 }
 
 // unrecorded names each effect by its record, or by its request while its outcome is

@@ -18,7 +18,7 @@ import (
 // faults makes a step fail. The fault ends when *on is false.
 type fault struct {
 	name    string
-	effect  bool
+	skill   string
 	install func(f *fixture, on *bool, persist bool)
 	// want is the answer of the task once the fault is over.
 	want map[bool]string
@@ -32,7 +32,7 @@ const (
 )
 
 var faults = []fault{
-	{"intent", true, func(f *fixture, on *bool, persist bool) {
+	{"intent", "doit", func(f *fixture, on *bool, persist bool) {
 		f.events.intend = func(ctx context.Context, i store.EffectIntent) (store.Debit, error) {
 			if !*on {
 				return f.store.IntendEffect(ctx, i)
@@ -45,7 +45,7 @@ var faults = []fault{
 			return store.Debit{}, errUnknown
 		}
 	}, map[bool]string{false: commits, true: unnamed}},
-	{"outcome", true, func(f *fixture, on *bool, persist bool) {
+	{"outcome", "shaped", func(f *fixture, on *bool, persist bool) {
 		f.events.outcome = func(ctx context.Context, o store.EffectOutcome) error {
 			if !*on {
 				return f.store.RecordOutcome(ctx, o)
@@ -58,8 +58,9 @@ var faults = []fault{
 			return errUnknown
 		}
 	}, map[bool]string{false: unnamed, true: unnamed}},
-	{"commit of an effectful call", true, failAppend, map[bool]string{false: unnamed, true: commits}},
-	{"commit of a pure call", false, failAppend, map[bool]string{false: commits, true: commits}},
+	{"commit with an outcome", "doit", failAppend, map[bool]string{false: unnamed, true: commits}},
+	{"commit after an outcome", "shaped", failAppend, map[bool]string{false: unnamed, true: commits}},
+	{"commit of a pure call", "echo", failAppend, map[bool]string{false: commits, true: commits}},
 }
 
 func failAppend(f *fixture, on *bool, persist bool) {
@@ -93,16 +94,13 @@ func faultAndRecover(t *testing.T, c fault, persist bool) {
 	f.genesis()
 	f.publish("echo", echo, do)
 	f.publish("doit", planned, do, do)
+	f.publish("shaped", shaped, do, do)
 	s := f.session("Test.Do=s:9")
-	skill := "echo"
-	if c.effect {
-		skill = "doit"
-	}
 	on := true
 	c.install(f, &on, persist)
 	send := func(when string) (entry int64, err error) {
 		t.Helper()
-		res, err := f.call(skill, "t", "{}", s)
+		res, err := f.call(c.skill, "t", "{}", s)
 		worldtest.CheckAll(t, f.store)
 		id := world.AgentInvocation("ep", "t")
 		inv, jerr := f.store.Invocation(context.Background(), id)

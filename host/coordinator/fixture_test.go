@@ -31,6 +31,8 @@ type doer struct {
 	act func(ctx context.Context, r broker.Request)
 	// fail is the error of an effect that is to fail as given.
 	fail error
+	// answer, unless nil, is what every effect answers.
+	answer []byte
 }
 
 func (d *doer) Effects() []string { return []string{"Test.Do", "Git.Read"} }
@@ -44,12 +46,15 @@ func (d *doer) Perform(ctx context.Context, r broker.Request) ([]byte, error) {
 	if d.act != nil {
 		d.act(ctx, r)
 	}
+	if d.answer != nil {
+		return d.answer, nil
+	}
 	var p struct{ How string }
 	if err := json.Unmarshal(r.Payload, &p, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return nil, err
 	}
 	switch p.How {
-	case "ok", "":
+	case "ok", "", "dear":
 		return []byte(`{"ok":true,"did":"it"}`), nil
 	case "refuse":
 		return []byte(`{"ok":false,"refused":"no such file"}`), nil

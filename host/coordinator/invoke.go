@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
@@ -278,7 +279,8 @@ type callDigest struct {
 	SkillID string    `json:"skillId"`
 }
 
-// invocationRecord is world/invocation-record/v1, and v2 with effects and plan.
+// invocationRecord is world/invocation-record/v1; v2 has the effects and the plan of plan
+// v1, v3 the rounds of plan v2.
 type invocationRecord struct {
 	Effects        *[]world.Ref       `json:"effects,omitempty"`
 	EpisodeID      string             `json:"episodeId"`
@@ -287,37 +289,56 @@ type invocationRecord struct {
 	InvocationID   world.InvocationID `json:"invocationId"`
 	Output         world.Ref          `json:"output"`
 	Plan           *world.Ref         `json:"plan,omitempty"`
+	Rounds         []recordRound      `json:"rounds,omitempty"`
 	SemanticsEpoch int64              `json:"semanticsEpoch"`
 	SkillID        string             `json:"skillId"`
 	TransitionFn   world.Ref          `json:"transitionFn"`
 }
 
+type recordRound struct {
+	Effects []world.Ref `json:"effects"`
+	Plan    world.Ref   `json:"plan"`
+}
+
+// plans names the rounds of an effectful call in the record, and gives its semantic id.
+func (rec *invocationRecord) plans(rounds []round) string {
+	if len(rounds) == 0 {
+		return world.SemRecordV1
+	}
+	for _, r := range rounds {
+		rr := recordRound{Plan: r.plan.object.Hash, Effects: []world.Ref{}}
+		for _, d := range r.dones {
+			if d.Status != broker.StatusSkipped {
+				rr.Effects = append(rr.Effects, d.Record)
+			}
+		}
+		rec.Rounds = append(rec.Rounds, rr)
+	}
+	if rounds[0].plan.version == 2 {
+		return world.SemRecordV3
+	}
+	rec.Plan, rec.Effects, rec.Rounds = &rec.Rounds[0].Plan, &rec.Rounds[0].Effects, nil
+	return world.SemRecordV2
+}
+
 // commit makes the call an entry. A crash before the flush leaves none, after it the
 // entry, which the same task id then finds.
-func (r *run) commit(ctx context.Context, output jsontext.Value, p *plan, effects []world.Ref, objects []world.Object) (Result, error) {
+func (r *run) commit(ctx context.Context, output jsontext.Value, rounds []round, objects []world.Object, outcomes []store.EffectOutcome) (Result, error) {
 	out := world.NewObject(world.SemOutput, r.provenance, output)
 	rec := invocationRecord{
 		InvocationID: r.id, EpisodeID: r.call.Session.Episode, SkillID: r.desc.ID,
 		TransitionFn: r.desc.TransitionFn, Interpreter: r.desc.Interpreter, SemanticsEpoch: r.desc.SemanticsEpoch,
 		Input: r.input.Hash, Output: out.Hash,
 	}
-	semantic := world.SemRecordV1
+	semantic := rec.plans(rounds)
 	objects = append(objects, r.input, out)
-	if p != nil {
-		semantic = world.SemRecordV2
-		if effects == nil {
-			effects = []world.Ref{}
-		}
-		rec.Plan, rec.Effects = &p.object.Hash, &effects
-		objects = append(objects, p.object)
-	}
 	recObj := world.NewObject(semantic, r.provenance, hashref.Ordered(rec))
 	r.c.cfg.Pause("call.before-commit")
 	done, err := r.c.cfg.Store.Append(ctx, store.Append{
 		Invocation: r.id, Digest: r.digest, Credential: r.call.Session.ID,
 		Objects:      append(objects, recObj),
 		TransitionFn: r.desc.TransitionFn, Interpreter: r.desc.Interpreter, SemanticsEpoch: r.desc.SemanticsEpoch,
-		WrittenBy: r.provenance, TransitionRef: recObj.Hash, StateRoot: out.Hash,
+		WrittenBy: r.provenance, TransitionRef: recObj.Hash, StateRoot: out.Hash, Outcomes: outcomes,
 	})
 	if err != nil {
 		return Result{}, commitError(ctx, err)

@@ -24,6 +24,15 @@ def main(text):
     return std.plan("Test.Do", "s", 1, call["args"])
 `
 
+// shaped is the same with a finish phase, which tells what it was given.
+const shaped = `
+def main(text):
+    call = json.decode(text)
+    if call["phase"] == "plan":
+        return std.plan("Test.Do", "s", 1, call["args"], finish = True)
+    return json.encode({"seen": call["results"]})
+`
+
 func TestPureCallIsOneEntry(t *testing.T) {
 	f := newFixture(t)
 	f.genesis()
@@ -135,6 +144,9 @@ func TestPlanLaws(t *testing.T) {
 		"a key too few":        `{"plan":` + v1 + `,"effects":[],"finish":false}`,
 		"another version":      planText(`"world/effect-plan/v9"`, one, `false`, `null`),
 		"two effects":          planText(v1, `[`+one[1:len(one)-1]+`,{"id":"e2","effect":"Test.Do","scope":"s","cost":1,"payload":{}}]`, `false`, `null`),
+		"nine effects, v2":     v2(false, "a:ok b:ok c:ok d:ok e:ok f:ok g:ok h:ok i:ok"),
+		"an id twice, v2":      v2(false, "a:ok a:ok"),
+		"finish without, v2":   planText(`"world/effect-plan/v2"`, `[]`, `true`, `null`),
 		"effects no array":     planText(v1, `{}`, `false`, `null`),
 		"finish no boolean":    planText(v1, one, `1`, `null`),
 		"effect and result":    planText(v1, one, `false`, `{"ok":true}`),
@@ -171,13 +183,7 @@ func TestEffectfulCall(t *testing.T) {
 	f := newFixture(t)
 	f.genesis()
 	f.publish("doit", planned, do, do)
-	f.publish("shaped", `
-def main(text):
-    call = json.decode(text)
-    if call["phase"] == "plan":
-        return std.plan("Test.Do", "s", 1, call["args"], finish = True)
-    return json.encode({"seen": call["results"]})
-`, do, do)
+	f.publish("shaped", shaped, do, do)
 	s := f.session("Test.Do=s:100")
 	for name, c := range map[string]struct {
 		skill, args string
@@ -370,6 +376,7 @@ func TestEffectsUnrecorded(t *testing.T) {
 	f := newFixture(t)
 	f.genesis()
 	f.publish("doit", planned, do, do)
+	f.publish("shaped", shaped, do, do)
 	f.publish("badfinish", `
 def main(text):
     if json.decode(text)["phase"] == "plan":
@@ -411,8 +418,11 @@ def main(text):
 	f.events.append = func(context.Context, store.Append) (store.Committed, error) { return store.Committed{}, disk }
 	check("commit fails", "doit", "t2", true)
 	f.events.outcome = func(context.Context, store.EffectOutcome) error { return disk }
-	check("outcome fails", "doit", "t3", false)
-	if f.entries() != 1 || f.spent() != 3 {
+	check("outcome fails", "shaped", "t3", false)
+	f.events.append = func(context.Context, store.Append) (store.Committed, error) { return store.Committed{}, disk }
+	f.events.outcome = func(context.Context, store.EffectOutcome) error { return disk }
+	check("commit fails, then the outcome alone", "doit", "t4", false)
+	if f.entries() != 1 || f.spent() != 4 {
 		t.Fatalf("%d entries, %d spent", f.entries(), f.spent())
 	}
 }

@@ -18,15 +18,17 @@ func TestOrderedIsCanonical(t *testing.T) {
 		"digest":    callDigest{a, odd},
 		"record v1": invocationRecord{EpisodeID: odd, Input: a, Interpreter: b, InvocationID: "a2a:ep:t", Output: a, SemanticsEpoch: 1, SkillID: odd, TransitionFn: b},
 		"record v2": invocationRecord{Effects: &[]world.Ref{a, b}, Plan: &a},
-		"world":     worldBlock{Effects: []worldEffect{{ID: "e1", Record: a, Status: broker.StatusOK}}, Plan: b},
-		"result":    phaseResult{Denial: odd, Effect: odd, ID: "e1", Output: []byte(`{"a":1}`), Record: a, Status: broker.StatusFailed},
+		"record v3": invocationRecord{Rounds: []recordRound{{Effects: []world.Ref{a}, Plan: b}}},
+		"world":     worldBlock{Effects: []worldEffect{{ID: "e1", Record: &a, Status: broker.StatusOK}, {ID: "e2"}}, Plan: b, Rounds: []worldRound{{Plan: a}}},
+		"result":    phaseResult{Denial: odd, Effect: odd, ID: "e1", Output: []byte(`{"a":1}`), Omitted: true, Record: &a, Status: broker.StatusFailed},
 	} {
 		once := hashref.Ordered(v)
 		if twice, err := hashref.Canonical(once); err != nil || !bytes.Equal(once, twice) {
 			t.Errorf("%s: %s is not canonical: %s, %v", name, once, twice, err)
 		}
 	}
-	for _, in := range [][]byte{phaseInput([]byte(`{"a":1}`)), finishInput([]byte(`{"a":1}`), []broker.Done{{ID: "e1", Status: broker.StatusDenied, Reason: odd}})} {
+	rounds := []round{{plan: &plan{version: 2}, dones: []broker.Done{{ID: "e1", Status: broker.StatusDenied, Reason: odd}, {ID: "e2", Status: broker.StatusSkipped}}}}
+	for _, in := range [][]byte{phaseInput([]byte(`{"a":1}`)), finishInput([]byte(`{"a":1}`), rounds)} {
 		if twice, err := hashref.Canonical(in); err != nil || !bytes.Equal(in, twice) {
 			t.Errorf("%s is not canonical: %s, %v", in, twice, err)
 		}

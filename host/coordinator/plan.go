@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -11,19 +12,25 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// MaxPayload bounds, in canonical bytes, what one planned effect may carry.
-const MaxPayload = 1 << 20
+// Bounds of plans.
+const (
+	MaxPayload = 1 << 20                // canonical bytes of what one planned effect may carry
+	MaxPlanned = 8                      // effects of one plan v2; a plan v1 has one at most
+	MaxRounds  = 8                      // plans of one call under plan v2
+	MaxResults = broker.MaxEffectOutput // bytes of all outputs that a finish phase is given
+)
 
-// planV1 names the plan format of which a plan has at most one effect.
-const planV1 = world.SemPlanV1
+// planVersions are the plan formats.
+var planVersions = map[string]int{world.SemPlanV1: 1, world.SemPlanV2: 2}
 
 // reservedKey is the daemon's own in every output.
 const reservedKey = "world"
 
 var effectID = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 
-// plan is a parsed world/effect-plan/v1.
+// plan is a parsed world/effect-plan/v1 or v2.
 type plan struct {
+	version int
 	object  world.Object // its canonical text
 	effects []broker.Planned
 	finish  bool
@@ -46,7 +53,18 @@ type wireEffect struct {
 	Payload jsontext.Value `json:"payload"`
 }
 
-// parsePlan holds a canonical output of the plan phase to the laws of plan v1
+// has tells whether an effect of the plan has an id.
+func (p *plan) has(id string) bool {
+	return slices.ContainsFunc(p.effects, func(e broker.Planned) bool { return e.ID == id })
+}
+
+// plansAgain tells whether the output of a finish phase is another plan.
+func plansAgain(out jsontext.Value) bool {
+	members, err := hashref.Members(out)
+	return err == nil && string(members["plan"]) == `"`+world.SemPlanV2+`"`
+}
+
+// parsePlan holds a canonical output of the plan phase to the laws of plans
 // (spec/06-effects.md). Its errors are causes: the caller is told only that the calling
 // convention was not kept.
 func parsePlan(d *world.Descriptor, text []byte, provenance string) (*plan, error) {
@@ -54,17 +72,25 @@ func parsePlan(d *world.Descriptor, text []byte, provenance string) (*plan, erro
 	if err := exact(text, &w, "plan", "effects", "finish", "result"); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	if w.Plan != planV1 {
-		return nil, fmt.Errorf("plan is %q, want %q", w.Plan, planV1)
+	version := planVersions[w.Plan]
+	most := 1
+	switch version {
+	case 0:
+		return nil, fmt.Errorf("plan is %q, want %q or %q", w.Plan, world.SemPlanV1, world.SemPlanV2)
+	case 2:
+		most = MaxPlanned
 	}
-	if len(w.Effects) > 1 {
-		return nil, fmt.Errorf("plan has %d effects, at most 1", len(w.Effects))
+	if len(w.Effects) > most {
+		return nil, fmt.Errorf("plan has %d effects, at most %d", len(w.Effects), most)
 	}
-	p := &plan{object: world.NewObject(world.SemPlanV1, provenance, text), finish: w.Finish}
+	p := &plan{version: version, object: world.NewObject(w.Plan, provenance, text), finish: w.Finish}
 	for i, raw := range w.Effects {
 		e, err := parseEffect(d, raw)
 		if err != nil {
 			return nil, fmt.Errorf("effects[%d]: %w", i, err)
+		}
+		if p.has(e.ID) {
+			return nil, fmt.Errorf("effects[%d]: the id %q is there twice", i, e.ID)
 		}
 		p.effects = append(p.effects, e)
 	}

@@ -92,14 +92,15 @@ type Writer interface {
 	PutObjects(ctx context.Context, objects []world.Object) error
 	// Append commits one call as the next entry. The writer fixes index, previous hash,
 	// entry hash and world. An invocation id that is already committed is
-	// KindTaskIDUsed. Before genesis it is KindNoWorld.
+	// KindTaskIDUsed. Before genesis it is KindNoWorld. Outcomes that it brings are held to
+	// the laws of RecordOutcome.
 	Append(ctx context.Context, a Append) (Committed, error)
 	// Commit commits a REST world transition verbatim; see Commit for its laws.
 	Commit(ctx context.Context, c Commit) (Committed, error)
 	// IntendEffect tests spent + cost <= budget, debits, stores the request and writes the
-	// intent, in one transaction. A budget that does not suffice is no error: Debit says
-	// Denied, and nothing is written. An effect id used before in the invocation is
-	// KindBadRequest.
+	// intent, in one transaction, and before them the outcomes of earlier effects that it
+	// brings. A budget that does not suffice is no error: Debit says Denied, and nothing is
+	// written. An effect id used before in the invocation is KindBadRequest.
 	IntendEffect(ctx context.Context, i EffectIntent) (Debit, error)
 	// RecordOutcome closes an intent with its record. An outcome without an intent, or a
 	// second one, is KindBadRequest.
@@ -142,8 +143,9 @@ type Append struct {
 	Interpreter    world.Ref
 	SemanticsEpoch int64
 	WrittenBy      string
-	TransitionRef  world.Ref // the invocation record
-	StateRoot      world.Ref // the output object
+	TransitionRef  world.Ref       // the invocation record
+	StateRoot      world.Ref       // the output object
+	Outcomes       []EffectOutcome // of the invocation's effects, unless recorded before
 }
 
 // Commit is a REST commit. Its laws, in this order: an Invocation already committed with
@@ -206,6 +208,7 @@ type EffectIntent struct {
 	Need       world.Need
 	Budget     int64 // what the session was granted in all
 	Request    world.Object
+	Outcomes   []EffectOutcome // of the invocation's earlier effects, unless recorded before
 }
 
 // Debit is what an intent did to the budget: what was left before, and after.
@@ -216,7 +219,7 @@ type Debit struct {
 
 // EffectOutcome is one effect that was done, or failed.
 type EffectOutcome struct {
-	Invocation world.InvocationID
+	Invocation world.InvocationID // where it is part of a larger write: that one's
 	EffectID   string
 	Record     world.Ref
 	Objects    []world.Object // the record, and the result if there is one

@@ -77,9 +77,8 @@ func TestKilledAtEachStep(t *testing.T) {
 		"call.planned":       {effect: true, done: 1, resend: runs},
 		"effect.intended":    {effect: true, done: 0, indeterminate: true, resend: unrecorded},
 		"effect.performed":   {effect: true, done: 1, indeterminate: true, resend: unrecorded},
-		"effect.recorded":    {effect: true, done: 1, resend: unrecorded},
-		"call.finished":      {effect: true, done: 1, resend: unrecorded},
-		"call.before-commit": {effect: true, done: 1, resend: unrecorded},
+		"call.finished":      {effect: true, done: 1, indeterminate: true, resend: unrecorded},
+		"call.before-commit": {effect: true, done: 1, indeterminate: true, resend: unrecorded},
 		"call.committed":     {effect: true, done: 1, resend: replays},
 
 		"pure call.admitted":      {resend: runs},

@@ -13,7 +13,11 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, er
 	if err := checkTexts(op, text{"invocation", string(a.Invocation)}, text{"writtenBy", a.WrittenBy}); err != nil {
 		return store.Committed{}, err
 	}
-	p, err := prepareProven(op, a.Objects)
+	objects, err := bring(op, a.Invocation, a.Outcomes, a.Objects)
+	if err != nil {
+		return store.Committed{}, err
+	}
+	p, err := prepareProven(op, objects)
 	if err != nil {
 		return store.Committed{}, err
 	}
@@ -22,7 +26,14 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, er
 			return store.Committed{}, noWorld(op)
 		}
 		if a.Invocation != "" {
-			if err := t.free(op, a.Invocation, a.Digest); err != nil {
+			j, err := readAccount(t, a.Invocation)
+			if err != nil {
+				return store.Committed{}, err
+			}
+			if err := j.free(op, a.Digest); err != nil {
+				return store.Committed{}, err
+			}
+			if err := t.end(op, &j, a.Outcomes); err != nil {
 				return store.Committed{}, err
 			}
 		}
@@ -40,14 +51,6 @@ func noWorld(op string) error {
 
 // free tells whether an invocation may still become an entry, or do an effect: it is not
 // one yet, and was not used for anything else.
-func (t *txn) free(op string, id world.InvocationID, digest world.Ref) error {
-	a, err := readAccount(t, id)
-	if err != nil {
-		return err
-	}
-	return a.free(op, digest)
-}
-
 func (a *account) free(op string, digest world.Ref) error {
 	if a.State == store.StateCommitted || a.State == store.StateOpen && a.Digest != digest {
 		return &world.Error{Op: op, Kind: world.KindTaskIDUsed, Subject: string(a.ID), Msg: "invocation id already used"}

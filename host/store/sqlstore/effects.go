@@ -14,7 +14,11 @@ func (s *Store) IntendEffect(ctx context.Context, i store.EffectIntent) (store.D
 	if err := checkIntent(op, &i); err != nil {
 		return store.Debit{}, err
 	}
-	p, err := prepareProven(op, []world.Object{i.Request})
+	objects, err := bring(op, i.Invocation, i.Outcomes, []world.Object{i.Request})
+	if err != nil {
+		return store.Debit{}, err
+	}
+	p, err := prepareProven(op, objects)
 	if err != nil {
 		return store.Debit{}, err
 	}
@@ -28,6 +32,9 @@ func (s *Store) IntendEffect(ctx context.Context, i store.EffectIntent) (store.D
 		}
 		d, err := t.debit(&i)
 		if err != nil || d.Denied {
+			return d, err
+		}
+		if err := t.end(op, &a, i.Outcomes); err != nil {
 			return d, err
 		}
 		if err := t.putObjects(p); err != nil {
@@ -93,13 +100,15 @@ func (t *txn) debit(i *store.EffectIntent) (store.Debit, error) {
 // RecordOutcome implements store.Writer.
 func (s *Store) RecordOutcome(ctx context.Context, o store.EffectOutcome) error {
 	const op = "store.RecordOutcome"
-	if err := checkTexts(op, text{"invocation", string(o.Invocation)}, text{"effect id", o.EffectID}); err != nil {
+	if err := checkTexts(op, text{"invocation", string(o.Invocation)}); err != nil {
 		return err
 	}
-	if o.Record.IsNone() {
-		return world.Errorf(world.KindBadRequest, op, "an outcome needs a record")
+	outcomes := []store.EffectOutcome{o}
+	objects, err := bring(op, o.Invocation, outcomes, nil)
+	if err != nil {
+		return err
 	}
-	p, err := prepareProven(op, o.Objects)
+	p, err := prepareProven(op, objects)
 	if err != nil {
 		return err
 	}
@@ -108,20 +117,54 @@ func (s *Store) RecordOutcome(ctx context.Context, o store.EffectOutcome) error 
 		if err != nil {
 			return struct{}{}, err
 		}
+		if err := t.end(op, &a, outcomes); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, t.putObjects(p)
+	})
+	return err
+}
+
+// bring is the objects of a write with those of the outcomes that it brings before them.
+func bring(op string, id world.InvocationID, outcomes []store.EffectOutcome, own []world.Object) ([]world.Object, error) {
+	if len(outcomes) == 0 {
+		return own, nil
+	}
+	var objects []world.Object
+	for i := range outcomes {
+		o := &outcomes[i]
+		if err := checkTexts(op, text{"effect id", o.EffectID}); err != nil {
+			return nil, err
+		}
+		switch {
+		case o.Invocation == "" || o.Invocation != id:
+			return nil, world.Errorf(world.KindBadRequest, op, "an outcome must be of the invocation that brings it")
+		case o.Record.IsNone():
+			return nil, world.Errorf(world.KindBadRequest, op, "an outcome needs a record")
+		}
+		objects = append(objects, o.Objects...)
+	}
+	return append(objects, own...), nil
+}
+
+// end closes intents of an invocation.
+func (t *txn) end(op string, a *account, outcomes []store.EffectOutcome) error {
+	for i := range outcomes {
+		o := &outcomes[i]
 		intent, there := a.effects[o.EffectID]
 		switch {
 		case !there:
-			return struct{}{}, world.Errorf(world.KindBadRequest, op, "effect %q has no intent in this invocation", o.EffectID)
+			return world.Errorf(world.KindBadRequest, op, "effect %q has no intent in this invocation", o.EffectID)
 		case intent == 0:
-			return struct{}{}, world.Errorf(world.KindBadRequest, op, "effect %q already has an outcome", o.EffectID)
+			return world.Errorf(world.KindBadRequest, op, "effect %q already has an outcome", o.EffectID)
 		}
-		if err := t.putObjects(p); err != nil {
-			return struct{}{}, err
-		}
+		a.effects[o.EffectID] = 0
 		if err := t.DropPending(intent); err != nil {
-			return struct{}{}, err
+			return err
 		}
-		return struct{}{}, t.journal(JournalRow{Kind: KindOutcome, Invocation: o.Invocation, EffectID: o.EffectID, Ref: o.Record})
-	})
-	return err
+		if err := t.journal(JournalRow{Kind: KindOutcome, Invocation: o.Invocation, EffectID: o.EffectID, Ref: o.Record}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

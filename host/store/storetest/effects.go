@@ -128,6 +128,63 @@ func testEffects(t *testing.T, o Opener) {
 	})
 }
 
+// testOutcomesBrought: outcomes may come with the next intent or with the entry, whole or
+// not at all.
+func testOutcomesBrought(t *testing.T, o Opener) {
+	s := open(t, o)
+	begin(t, s, 0)
+	one, two := Intent("a2a:ep:b", "e1", 1, 10), Intent("a2a:ep:b", "e2", 1, 10)
+	must(s.IntendEffect(ctx, one))(t)
+	record := func(effect int) world.Ref { return must(s.Invocation(ctx, one.Invocation))(t).Effects[effect].Record }
+	t.Run("a denied intent brings none", func(t *testing.T) {
+		dear := Intent(one.Invocation, "e2", 10, 10)
+		dear.Outcomes = []store.EffectOutcome{outcome(one)}
+		if d := must(s.IntendEffect(ctx, dear))(t); !d.Denied {
+			t.Fatalf("%+v", d)
+		}
+		absent(t, s, outcome(one).Record)
+		same(t, "record", record(0), world.Ref{})
+	})
+	t.Run("an intent brings one", func(t *testing.T) {
+		two.Outcomes = []store.EffectOutcome{outcome(one)}
+		must(s.IntendEffect(ctx, two))(t)
+		same(t, "record", record(0), outcome(one).Record)
+		same(t, "object", must(s.ObjectMeta(ctx, outcome(one).Record))(t), outcome(one).Objects[0].ObjectMeta)
+	})
+	call := Call("b")
+	call.Digest = one.Digest
+	t.Run("what does not fit leaves nothing", func(t *testing.T) {
+		other := outcome(two)
+		other.Invocation = "a2a:ep:other"
+		bare := outcome(two)
+		bare.Record = world.Ref{}
+		for _, bad := range [][]store.EffectOutcome{
+			{outcome(one)}, {outcome(two), outcome(two)}, {other}, {bare}, {outcome(Intent(one.Invocation, "never", 1, 1))},
+		} {
+			c := call
+			c.Outcomes = bad
+			_, err := s.Append(ctx, c)
+			wantKind(t, err, world.KindBadRequest)
+			same(t, "state", must(s.Invocation(ctx, one.Invocation))(t).State, store.StateOpen)
+			same(t, "record", record(1), world.Ref{})
+			absent(t, s, call.TransitionRef)
+		}
+	})
+	t.Run("an entry brings one", func(t *testing.T) {
+		call.Outcomes = []store.EffectOutcome{outcome(two)}
+		must(s.Append(ctx, call))(t)
+		same(t, "record", record(1), outcome(two).Record)
+		same(t, "object", must(s.ObjectMeta(ctx, outcome(two).Record))(t), outcome(two).Objects[0].ObjectMeta)
+		same(t, "unresolved", len(unresolved(t, s, 10)), 0)
+		s.reopen(t)
+		inv := must(s.Invocation(ctx, one.Invocation))(t)
+		if inv.State != store.StateCommitted || inv.Effects[1].Record != outcome(two).Record {
+			t.Fatalf("%+v", inv)
+		}
+		wantKind(t, s.RecordOutcome(ctx, outcome(two)), world.KindBadRequest)
+	})
+}
+
 func testUnresolved(t *testing.T, o Opener) {
 	s := open(t, o)
 	begin(t, s, 0)

@@ -76,6 +76,7 @@ var suite = []struct {
 	{"chain laws", one(testChainLaws)},
 	{"rest commits", one(testREST)},
 	{"effects", one(testEffects)},
+	{"outcomes brought", one(testOutcomesBrought)},
 	{"unresolved", one(testUnresolved)},
 	{"registry", one(testRegistry)},
 	{"sessions", one(testSessions)},
