@@ -31,6 +31,9 @@ func (r *Run) Wait() (Result, error) { return Result{}, errElsewhere }
 // Kill does nothing.
 func (r *Run) Kill() {}
 
+// Expire does nothing.
+func (r *Run) Expire() {}
+
 // Done is closed.
 func (r *Run) Done() <-chan struct{} {
 	c := make(chan struct{})

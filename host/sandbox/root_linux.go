@@ -160,7 +160,7 @@ func (b *box) fresh() ([]piece, error) {
 
 // clone opens a file or folder with all that is mounted below it as a detached mount.
 func clone(from, to string, attr uint64) (piece, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
 		return piece{}, err
 	}

@@ -317,6 +317,9 @@ func (r *Run) note(l Limit) {
 	}
 }
 
+// Expire ends the run as if its wall time were over.
+func (r *Run) Expire() { r.end(LimitTimeout) }
+
 // Kill ends the run at once, with all that it started. It does not wait.
 func (r *Run) Kill() { r.kill() }
 

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"ailang.dev/world/host/handlers/exec"
+	"ailang.dev/world/host/policy"
+	"ailang.dev/world/host/world"
+)
+
+const full = `# a comment
+exec:
+  profiles:
+    go-test:
+      description: Runs the tests of packages.
+      argv: [go, test]
+      args: {max: 8, max_bytes: 256, pattern: '\./[a-z/.]*', flags: false}
+      read_only: [/usr/local/go, /home/u/go/pkg/mod]
+      env: {GOFLAGS: "-mod=mod"}
+      limits: {timeout: 5m, cpu: 10m, memory: 2GiB, processes: 256, file_size: 256MiB, open_files: 512, output: 16MiB, keep: 32KiB, temp: 1GiB}
+      job: true
+    lint:
+      argv: [/usr/bin/true]
+policy:
+  deny: [deploy/, "*.pem"]
+  allow: [docs/public/]
+  episodes:
+    - match: "ci-*"
+      allow: [.github/]
+      deny: [src]
+`
+
+func TestRead(t *testing.T) {
+	got, err := Read("world.yaml", []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Config{
+		Profiles: []exec.Profile{{
+			Name: "go-test", Description: "Runs the tests of packages.", Argv: []string{"go", "test"},
+			Args:     exec.Args{Max: 8, MaxBytes: 256, Pattern: `\./[a-z/.]*`},
+			ReadOnly: []string{"/usr/local/go", "/home/u/go/pkg/mod"}, Env: map[string]string{"GOFLAGS": "-mod=mod"},
+			Limits: exec.Limits{Timeout: 5 * time.Minute, CPU: 10 * time.Minute, Memory: 2 << 30, Processes: 256, FileSize: 256 << 20,
+				OpenFiles: 512, Output: 16 << 20, Keep: 32 << 10, Temp: 1 << 30},
+			Job: true,
+		}, {Name: "lint", Argv: []string{"/usr/bin/true"}}},
+		Policy: policy.Config{Rules: policy.Rules{Deny: []string{"deploy/", "*.pem"}, Allow: []string{"docs/public/"}},
+			Episodes: []policy.Episode{{Match: "ci-*", Rules: policy.Rules{Allow: []string{".github/"}, Deny: []string{"src"}}}}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	for _, empty := range []string{"", "# nothing\n", "exec: {}\n", "exec:\n"} {
+		if got, err := Read("x", []byte(empty)); err != nil || cmp.Diff(&Config{}, got) != "" {
+			t.Errorf("%q: %+v %v", empty, got, err)
+		}
+	}
+}
+
+// Each mistake is told with the file, the line and the key.
+func TestMistakes(t *testing.T) {
+	const head = "exec:\n  profiles:\n    p:\n      argv: [true-program]\n"
+	for _, c := range []struct{ text, want string }{
+		{"exec:\n  profile: {}\n", `^w.yaml:2: .*unknown field "profile".*docs/configuration.md`},
+		{head + "      agrs: {}\n", `^w.yaml:5: .*unknown field "agrs"`},
+		{head + "      argv: [x]\n", `^w.yaml:5: .*argv.*already`},
+		{"exec: [1]\n", `^w.yaml:1: `},
+		{"exec:\n  profiles:\n    p:\n      argv: {a: b}\n", `^w.yaml:4: `},
+		{head + "      job: perhaps\n", `^w.yaml:5: `},
+		{head + "      args: {max: many}\n", `^w.yaml:5: `},
+		{"a: b: c\n", `^w.yaml:1: `},
+		{"exec: {}\n---\nexec: {}\n", `^w.yaml: holds more than one document`},
+		{strings.Repeat("#", MaxSize+1), `^w.yaml: is larger than`},
+		{head + "      limits:\n        memory: lots\n", `^w.yaml:6: exec.profiles.p.limits.memory: "lots" is no size; write for example`},
+		{head + "      limits:\n        memory: 0\n", `^w.yaml:6: exec.profiles.p.limits.memory: "0" is no size`},
+		{head + "      limits:\n        temp: 9999999999GiB\n", `^w.yaml:6: exec.profiles.p.limits.temp: `},
+		{head + "      limits:\n        timeout: soon\n", `^w.yaml:6: exec.profiles.p.limits.timeout: "soon" is no length of time`},
+		{head + "      limits:\n        timeout: 1m\n", `^w.yaml:6: exec.profiles.p.limits.timeout: must be at most 8s; a longer run needs job: true`},
+		{head + "      limits:\n        keep: 1GiB\n", `^w.yaml:6: exec.profiles.p.limits.keep: must be at most`},
+		{head + "      limits:\n        processes: -1\n", `^w.yaml:6: exec.profiles.p.limits.processes: must not be negative`},
+		{head + "      args:\n        max: 1\n        pattern: '('\n", `^w.yaml:7: exec.profiles.p.args.pattern: is not a valid RE2`},
+		{head + "      args: {max: 65}\n", `^w.yaml:5: exec.profiles.p.args.max: must be from 0 to 64`},
+		{head + "      read_only:\n        - relative\n", `^w.yaml:\d: exec.profiles.p.read_only: "relative" must be an absolute path`},
+		{"exec:\n  profiles:\n    p:\n      job: true\n", `^w.yaml:\d: exec.profiles.p.argv: must name a program`},
+		{"exec:\n  profiles:\n    P:\n      argv: [x]\n", `^w.yaml:\d: exec.profiles.P.name: "P" must be`},
+		{"policy:\n  deny:\n    - ok\n    - a[b\n", `^w.yaml:4: policy.deny.1: pattern "a\[b" is not a valid glob`},
+		{"policy:\n  episodes:\n    - match: a\n      allow:\n        - ../x\n", `^w.yaml:5: policy.episodes.0.allow.0: pattern "../x" has a`},
+		{"policy:\n  episodes:\n    - deny: [x]\n", `^w.yaml:3: policy.episodes.0.match: .*is empty`},
+	} {
+		got, err := Read("w.yaml", []byte(c.text))
+		if got != nil || world.KindOf(err) != world.KindBadRequest || !regexp.MustCompile(c.want).MatchString(world.Message(err)) {
+			t.Errorf("%.200q:\n got  %q\n want %s", c.text, world.Message(err), c.want)
+		}
+	}
+}
+
+var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+// The page's examples are read, and hold every key that there is.
+func TestDocumentedExamples(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := fence.FindAllSubmatch(page, -1)
+	if len(examples) == 0 {
+		t.Fatal("no examples")
+	}
+	for _, m := range examples {
+		if _, err := Read("example", m[1]); err != nil {
+			t.Errorf("%v\n%s", err, m[1])
+		}
+	}
+	for _, key := range []string{"exec", "profiles", "description", "argv", "args", "max", "max_bytes", "pattern", "flags", "read_only", "env", "limits",
+		"timeout", "cpu", "memory", "processes", "file_size", "open_files", "output", "keep", "temp", "job", "policy", "deny", "allow", "episodes", "match"} {
+		if !regexp.MustCompile(`(?m)\b` + key + `:`).Match(examples[0][1]) {
+			t.Errorf("the first example lacks the key %s", key)
+		}
+		if !strings.Contains(string(page), "`"+key) && !strings.Contains(string(page), "."+key+"`") {
+			t.Errorf("the page does not tell of %s", key)
+		}
+	}
+}
