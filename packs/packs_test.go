@@ -53,7 +53,7 @@ func TestLoad(t *testing.T) {
 func TestManifests(t *testing.T) {
 	for pack, ids := range map[string][]string{
 		"workspace": {"workspace-read", "workspace-write", "workspace-edit", "workspace-list", "workspace-glob", "workspace-grep",
-			"workspace-status", "workspace-diff", "workspace-log", "workspace-show", "workspace-commit"},
+			"workspace-status", "workspace-diff", "workspace-log", "workspace-show", "workspace-commit", "workspace-exec", "workspace-job"},
 		"se-tools": {"ailang-read", "ailang-write", "ailang-edit"},
 		"examples": {"tools.echo"},
 	} {

@@ -137,7 +137,7 @@ func (a *app) root() *cobra.Command {
 	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.transitionsCommand(), a.storeCommand())
 	add(root, groupClient, a.toolsCommand(), a.callCommand(), a.healthCommand(), a.headCommand(), a.worldCommand(),
 		a.objectCommand(), a.logCommand(), a.registryCommand(), a.commitCommand())
-	add(root, "", a.versionCommand(), a.workerCommand())
+	add(root, "", a.versionCommand(), a.workerCommand(), a.sandboxInitCommand())
 	return root
 }
 

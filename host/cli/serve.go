@@ -19,8 +19,8 @@ import (
 
 // serveFlags are the flags of serve.
 type serveFlags struct {
-	db, bind, root, public, ailang string
-	private, json                  bool
+	db, bind, root, public, ailang, config string
+	private, json                          bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -37,10 +37,16 @@ stderr. An interrupt or SIGTERM lets calls under way end, then exits 0.
 
 Without --workspace-root no workspace effect can be performed. Without --ailang-bin no .ail
 source can be published; those that were run on if their binary is in the archive beside the
-store.`,
+store.
+
+Without --config no command can be run. The file declares which ones can, and what is
+read-only in worktrees beside what is built in; docs/configuration.md lists its keys. A command
+runs confined: at the start it is tried what this host can enforce, and a configuration whose
+commands cannot be confined is refused with what is missing and how to get it.`,
 		Example: `  ailang-worldd serve --db world.db --workspace-root ~/worktrees
   ailang-worldd serve --db world.db --bind 127.0.0.1:0
-  ailang-worldd serve --db world.db --ailang-bin /usr/local/bin/ailang`,
+  ailang-worldd serve --db world.db --ailang-bin /usr/local/bin/ailang
+  ailang-worldd serve --db world.db --workspace-root ~/worktrees --config world.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
@@ -48,6 +54,7 @@ store.`,
 	bindFlag(c, &f.bind)
 	c.Flags().StringVar(&f.root, "workspace-root", "", "`FOLDER` that holds a worktree for each episode")
 	ailangFlag(c, &f.ailang)
+	configFlag(c, &f.config)
 	c.Flags().BoolVar(&f.private, "private-reads", false, "let only sessions read /v1, health included")
 	c.Flags().StringVar(&f.public, "public-url", "", "`URL` of a reverse proxy: opens the agents' doors, and those alone, under its name")
 	jsonFlag(c, &f.json)
@@ -70,6 +77,12 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	if err := checkStore(db, true); err != nil {
 		return err
 	}
+	cfg := daemon.Config{
+		Bind: f.bind, WorkspaceRoot: a.path(f.root), Git: worktree.FindGit(a.env.Environ), PrivateReads: f.private, PublicURL: f.public,
+	}
+	if err := a.configure(&cfg, f.config); err != nil {
+		return err
+	}
 	_, err := os.Stat(db)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	core, err := a.openCore(ctx, db, f.ailang)
@@ -80,9 +93,7 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	if fresh {
 		fmt.Fprintf(a.stderr, "created the store %s; it needs a genesis before the first call: ailang-worldd genesis --db %s\n", db, shell.Word(db))
 	}
-	return a.run(ctx, core, daemon.Config{
-		Bind: f.bind, WorkspaceRoot: a.path(f.root), Git: worktree.FindGit(a.env.Environ), PrivateReads: f.private, PublicURL: f.public,
-	}, func(url string) { a.listening(url, f.json) })
+	return a.run(ctx, core, cfg, func(url string) { a.listening(url, f.json) })
 }
 
 // openCore opens a store that this process is going to serve.

@@ -32,8 +32,8 @@ var upPacks = []string{"workspace", "se-tools"}
 
 // upFlags are the flags of up.
 type upFlags struct {
-	home, repo, episode, bind, ailang string
-	json                              bool
+	home, repo, episode, bind, ailang, config string
+	json                                      bool
 }
 
 // upPlan is what up is going to see to.
@@ -60,7 +60,9 @@ there already is used as it is, so it can be run again at any time.
 If a daemon serves the store already, it adds worktree and session to that, and exits 0.
 
 The session may read, write and commit in the worktree (preset coding, budget 1000000, 30 days).
-Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.`,
+Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.
+
+With --config, agents may also run the commands that the file declares; see serve --help.`,
 		Example: `  cd ~/src/site && ailang-worldd up
   ailang-worldd up --repo ~/src/site --episode fix-docs`,
 		Args: noArgs,
@@ -71,6 +73,7 @@ Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.`,
 	c.Flags().StringVar(&f.episode, "episode", "", "`NAME` of the episode (default made of the repository's folder)")
 	bindFlag(c, &f.bind)
 	ailangFlag(c, &f.ailang)
+	configFlag(c, &f.config)
 	jsonFlag(c, &f.json)
 	return c
 }
@@ -109,7 +112,11 @@ func (a *app) serveUp(ctx context.Context, core *daemon.Core, plan upPlan, f upF
 	if err != nil {
 		return err
 	}
-	return fatal(a.run(ctx, core, daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace(), Git: worktree.FindGit(a.env.Environ)}, func(url string) {
+	cfg := daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace(), Git: worktree.FindGit(a.env.Environ)}
+	if err := a.configure(&cfg, f.config); err != nil {
+		return fatal(err)
+	}
+	return fatal(a.run(ctx, core, cfg, func(url string) {
 		if !f.json {
 			a.listening(url, false)
 		}

@@ -16,6 +16,7 @@ import (
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/handlers/git"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/mcp"
@@ -49,6 +50,11 @@ type Config struct {
 	Git           string           // the git binary; "" if there is none
 	Policy        *policy.Set      // what is read-only in worktrees; nil is what is built in alone
 	Handlers      []broker.Handler // beside those that ship
+	Profiles      []exec.Profile   // commands that agents may run
+	// SandboxCommand starts this program so that it calls sandbox.Main; nil if it cannot.
+	SandboxCommand []string
+	// Ledger keeps account of commands that go on after their call; nil allows none.
+	Ledger exec.Ledger
 }
 
 // Daemon is one running world.
@@ -57,6 +63,7 @@ type Daemon struct {
 	cfg    Config
 	public *url.URL
 	coord  *coordinator.Coordinator
+	exec   *exec.Handler // nil without a workspace root
 	// damaged are engines whose archived binary was not what its name says at the start.
 	damaged []capsule.Engine
 }
@@ -144,7 +151,10 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	return broker.Serve(append([]broker.Handler{ws, gt}, d.cfg.Handlers...)...)
+	if d.exec, err = d.execHandler(ctx); err != nil {
+		return nil, err
+	}
+	return broker.Serve(append([]broker.Handler{ws, gt, d.exec}, d.cfg.Handlers...)...)
 }
 
 // gitHandler serves a worktree's history. Without a git it is there and says so.
@@ -249,6 +259,9 @@ func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Se
 	}
 	if werr := d.coord.Wait(ctx); werr != nil {
 		err = errors.Join(err, fmt.Errorf("calls were still running after %v: %w", StopTimeout, werr))
+	}
+	if d.exec != nil {
+		err = errors.Join(err, d.exec.Close(ctx))
 	}
 	return err
 }

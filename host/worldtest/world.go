@@ -9,7 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,6 +20,8 @@ import (
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/handlers/exec"
+	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/packs"
@@ -40,6 +42,11 @@ type Options struct {
 	WorkerCommand []string
 	// AilangBin is the AILANG binary that is pinned. Restart looks at it again.
 	AilangBin string
+	// Profiles are commands that agents may run; SandboxCommand makes the test binary call
+	// sandbox.Main.
+	Profiles       []exec.Profile
+	SandboxCommand []string
+	Policy         *policy.Set
 }
 
 // World is one running daemon.
@@ -102,6 +109,7 @@ func (w *World) open() {
 	cfg := daemon.Config{
 		Bind: "127.0.0.1:0", PrivateReads: w.opts.PrivateReads, PublicURL: w.opts.PublicURL,
 		RuntimeDir: w.Dir, Handlers: w.opts.Handlers, Git: worktree.FindGit(os.Environ()),
+		Profiles: w.opts.Profiles, SandboxCommand: w.opts.SandboxCommand, Policy: w.opts.Policy,
 	}
 	if !w.opts.NoWorkspace {
 		cfg.WorkspaceRoot = filepath.Join(w.Dir, "ws")
@@ -203,7 +211,7 @@ func (w *World) Worktree(episode string, files map[string]string) string {
 
 func (w *World) git(dir string, args ...string) {
 	w.T.Helper()
-	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@t.invalid", "-c", "core.hooksPath=/dev/null"}, args...)...)
+	cmd := osexec.Command("git", append([]string{"-C", dir, "-c", "user.name=t", "-c", "user.email=t@t.invalid", "-c", "core.hooksPath=/dev/null"}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {

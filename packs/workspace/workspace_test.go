@@ -40,6 +40,7 @@ func TestRefusals(t *testing.T) {
 		"workspace-grep":   "pattern, path, glob, context, ignore_case, limit",
 		"workspace-status": "path", "workspace-diff": "from, to, path, context", "workspace-log": "rev, path, limit, skip",
 		"workspace-show": "rev, path, context", "workspace-commit": "message, paths",
+		"workspace-exec": "profile, args", "workspace-job": "job, action",
 	})
 	b.CheckTooLarge("workspace-write", `{"path":"a","content":"%s"}`)
 	b.CheckTooLarge("workspace-edit", `{"path":"a","old_text":"x","new_text":"%s"}`)
