@@ -21,7 +21,7 @@ func (b *bench) engines(ctx context.Context) (_ []table, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, inside.Close()) }()
-	outside, err := starlark.New(starlark.Config{WorkerCommand: []string{b.exe, verbWorker}})
+	outside, err := starlark.New(starlark.Config{WorkerCommand: []string{b.exe, verbWorker, "starlark"}})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ var verbs = map[string]func(ctx context.Context, exe string, args []string, stdo
 
 const (
 	verbWorld  = "world"
-	verbWorker = "starlark-worker" // as the daemon's own program names it
+	verbWorker = "worker" // as the daemon's own program names it
 	verbRival  = "rival"
 )
 

@@ -22,6 +22,7 @@ import (
 
 	"ailang.dev/world/host/capsule/ailang/ailangtest"
 	"ailang.dev/world/host/cli/shell"
+	"ailang.dev/world/host/hashref"
 )
 
 func TestMain(m *testing.M) {
@@ -32,6 +33,14 @@ func TestMain(m *testing.M) {
 // printed holds the credential of a session, but for mint's own answer.
 func TestScripts(t *testing.T) {
 	packs, err := filepath.Abs("../../packs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally, err := filepath.Abs("../../host/capsule/wasm/testdata/tally")
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := os.ReadFile(filepath.Join(tally, "tally.wasm"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +58,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", home)
 			e.Setenv("PACKS", packs)
 			e.Setenv("AILANG", standin)
+			e.Setenv("TALLY", tally)
+			e.Setenv("TALLY_REF", hashref.Sum(module).String())
 			for _, kv := range []string{"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=A",
 				"GIT_COMMITTER_EMAIL=a@example.org", "GIT_CONFIG_NOSYSTEM=1", "XDG_RUNTIME_DIR=", "TMPDIR=" + filepath.Join(e.WorkDir, ".tmp")} {
 				k, v, _ := strings.Cut(kv, "=")

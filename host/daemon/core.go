@@ -15,18 +15,17 @@ import (
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/capsule/ailang"
-	"ailang.dev/world/host/capsule/starlark"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlite"
 	"ailang.dev/world/host/world"
-	"ailang.dev/world/packs"
 )
 
 // CoreConfig is what a store and its rules are opened with.
 type CoreConfig struct {
 	DB string // path of the SQLite file
-	// WorkerCommand starts a worker for transitions that do not ship inside this binary.
+	// WorkerCommand, with the name of an engine behind it, starts a process that does nothing
+	// but call WorkerMain: a worker for transitions that do not ship inside this binary.
 	WorkerCommand []string
 	// AilangBin is the AILANG binary that new .ail sources are published under; "" pins none.
 	AilangBin string
@@ -66,16 +65,11 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	trusted := packs.Trusted()
-	star, err := starlark.New(starlark.Config{
-		Trusted:       func(r world.Ref) bool { return trusted[r] },
-		WorkerCommand: cfg.WorkerCommand,
-	})
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("starlark engine: %w", err)
+	c := &Core{Config: cfg, Store: s, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
+	if err := c.openEmbedded(); err != nil {
+		c.Close()
+		return nil, err
 	}
-	c := &Core{Config: cfg, Store: s, Engines: capsule.Set{star}, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
 	if err := c.openAilang(ctx, s.Path()+ArchiveSuffix); err != nil {
 		c.Close()
 		return nil, err

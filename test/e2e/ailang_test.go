@@ -157,7 +157,7 @@ func TestAilang(t *testing.T) {
 	})
 	t.Run("health tells the pin", func(t *testing.T) {
 		h := s.health()
-		if h.Ref != a.String() || h.Version != firstVersion || len(h.Engines) != 2 || h.Engines[0].Name != "starlark" || h.Engines[1].Name != "ailang" || h.Engines[1].Ref != a.String() {
+		if h.Ref != a.String() || h.Version != firstVersion || len(h.Engines) != 3 || h.Engines[0].Name != "starlark" || h.Engines[1].Name != "wasm" || h.Engines[2].Name != "ailang" || h.Engines[2].Ref != a.String() {
 			t.Errorf("%+v", h)
 		}
 	})
@@ -183,7 +183,7 @@ func TestAilang(t *testing.T) {
 	s.RestartWith(second)
 	t.Run("another binary", func(t *testing.T) {
 		h := s.health()
-		if h.Ref != b.String() || h.Version != "AILANG v0.42.0" || len(h.Engines) != 3 || h.Engines[1].Ref != b.String() || h.Engines[2].Ref != a.String() || h.Engines[2].Version != firstVersion {
+		if h.Ref != b.String() || h.Version != "AILANG v0.42.0" || len(h.Engines) != 4 || h.Engines[2].Ref != b.String() || h.Engines[3].Ref != a.String() || h.Engines[3].Version != firstVersion {
 			t.Errorf("%+v", h)
 		}
 		if out := s.actor().send("t4", "ail.echo", map[string]any{"a": 1}).output(t); out["a"] != 1.0 {
@@ -206,7 +206,7 @@ func TestAilang(t *testing.T) {
 
 	s.RestartWith("")
 	t.Run("no binary", func(t *testing.T) {
-		if h := s.health(); h.Ref != "" || h.Version != "" || len(h.Engines) != 3 {
+		if h := s.health(); h.Ref != "" || h.Version != "" || len(h.Engines) != 4 {
 			t.Errorf("%+v", h)
 		}
 		err := s.refusedPublication(ailangManifest, ailangFiles())
@@ -251,7 +251,7 @@ func TestAilang(t *testing.T) {
 		if !strings.Contains(s.Stderr(), "archived interpreter damaged: ailang.Prove: "+a.String()) {
 			t.Error(s.Stderr())
 		}
-		if h := s.health(); len(h.Engines) != 2 || h.Engines[1].Ref != b.String() {
+		if h := s.health(); len(h.Engines) != 3 || h.Engines[2].Ref != b.String() {
 			t.Errorf("%+v", h)
 		}
 	})
@@ -289,7 +289,7 @@ func TestAilang(t *testing.T) {
 			}
 		}
 		star := s.Core.Engines[0].Identity()
-		want := []string{"starlark " + star.Ref.String(), "ailang " + a.String(), "ailang " + b.String()}
+		want := []string{"starlark " + star.Ref.String(), "wasm " + s.Core.Engines[1].Identity().Ref.String(), "ailang " + a.String(), "ailang " + b.String()}
 		if diff := cmp.Diff(want, nominated); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}

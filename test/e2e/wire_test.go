@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"ailang.dev/world/host/capsule/starlark"
+	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/worldtest"
 	"ailang.dev/world/host/worldtest/wire"
 )
@@ -21,8 +21,8 @@ import (
 const workerVerb = "world-e2e-worker"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == workerVerb {
-		if err := starlark.WorkerMain(os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) > 2 && os.Args[1] == workerVerb {
+		if err := daemon.WorkerMain(os.Args[2], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

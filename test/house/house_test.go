@@ -31,6 +31,7 @@ var may = map[string]string{
 	"host/capsule/capsuletest": "host/capsule host/world host/hashref",
 	"host/capsule/worker":      "host/capsule host/world host/hashref",
 	"host/capsule/starlark":    "host/capsule host/capsule/worker host/world host/hashref",
+	"host/capsule/wasm":        "host/capsule host/capsule/worker host/world host/hashref",
 	"host/capsule/ailang":      "host/capsule host/world host/hashref",
 	"host/authority":           "host/world host/hashref",
 	"host/registry":            "host/capsule host/store host/world host/hashref",

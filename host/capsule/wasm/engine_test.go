@@ -159,9 +159,8 @@ func TestCheckMessages(t *testing.T) {
 // TestBothWaysCountAlike: compiled and interpreted, a module gives the same, in the same
 // number of steps, also where they end it.
 func TestBothWaysCountAlike(t *testing.T) {
-	fast, slow := testMachine(t, capsule.MaxSource), testMachine(t, 0)
 	for _, steps := range []int64{0, 1, 1000, 3000, 20_000, 500_000} {
-		fast, slow = testMachine(t, capsule.MaxSource), testMachine(t, 0)
+		fast, slow := testMachine(t, capsule.MaxSource), testMachine(t, 0)
 		fast.steps, slow.steps = steps, steps
 		for _, name := range []string{"spin", "numbers", "surroundings", "echo", "fails", "reach", "trap", "tally", "remember"} {
 			req := worker.Request{Op: worker.OpRun, Source: capsule.NewSource(built(t, name)), Input: []byte(`{"text":"a b"}`)}
