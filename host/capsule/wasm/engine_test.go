@@ -3,6 +3,7 @@ package wasm
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/capsule/capsuletest"
+	"ailang.dev/world/host/capsule/starlark"
 	"ailang.dev/world/host/capsule/worker"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
@@ -25,8 +27,9 @@ const workerVerb = "wasm-worker"
 const spinning = "spin.wasm"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == workerVerb {
-		if err := WorkerMain(os.Stdin, os.Stdout); err != nil {
+	verbs := map[string]func(io.Reader, io.Writer) error{workerVerb: WorkerMain, starlarkVerb: starlark.WorkerMain}
+	if len(os.Args) > 1 && verbs[os.Args[1]] != nil {
+		if err := verbs[os.Args[1]](os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
