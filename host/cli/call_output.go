@@ -44,6 +44,9 @@ type match struct {
 
 // showOutput prints the most useful member of an output, else all of it.
 func (a *app) showOutput(raw jsontext.Value, o output) {
+	if a.showRun(o) {
+		return
+	}
 	if o.refused() {
 		reason, _ := field[string](o, "refused")
 		fmt.Fprintf(a.stderr, "refused: %s\n", printable(reason, true))
@@ -71,6 +74,40 @@ func (a *app) showOutput(raw jsontext.Value, o output) {
 	if cut, _ := field[bool](o, "truncated"); cut {
 		fmt.Fprintln(a.stderr, "there is more than was shown; --json-out tells where it was cut")
 	}
+}
+
+// showRun prints what a command wrote, to the streams that it wrote it to, and how it ended;
+// false if the output is of no command.
+func (a *app) showRun(o output) bool {
+	code, ended := field[int](o, "exit_code")
+	running, _ := field[bool](o, "running")
+	if !ended && !running {
+		return false
+	}
+	stdout, _ := field[string](o, "stdout")
+	stderr, _ := field[string](o, "stderr")
+	a.showContent(stdout)
+	fmt.Fprint(a.stderr, printable(stderr, true))
+	if stderr != "" && !strings.HasSuffix(stderr, "\n") {
+		fmt.Fprintln(a.stderr)
+	}
+	signal, _ := field[string](o, "signal")
+	limit, _ := field[string](o, "limit")
+	job, _ := field[string](o, "job")
+	switch {
+	case running:
+		fmt.Fprintf(a.stderr, "runs on as a job; ask again: ailang-worldd call workspace-job --arg job=%s\n", printable(job, false))
+	case limit != "":
+		fmt.Fprintf(a.stderr, "met its limit: %s\n", printable(limit, false))
+	case signal != "":
+		fmt.Fprintf(a.stderr, "ended by %s\n", printable(signal, false))
+	case code != 0:
+		fmt.Fprintf(a.stderr, "exit code %d\n", code)
+	}
+	if gone, _ := field[[]string](o, "removed"); len(gone) > 0 {
+		fmt.Fprintf(a.stderr, "made under protected names, and taken away: %s\n", printable(strings.Join(gone, " "), false))
+	}
+	return true
 }
 
 // showContent prints a text: byte for byte into a file or pipe, on a terminal without what

@@ -133,7 +133,7 @@ func (b *box) run() error {
 		_ = unix.Close(fd)
 	}
 	b.say(report{Started: true})
-	w := &watcher{limits: b.order.Limits, walled: b.order.Walled, began: time.Now()}
+	w := &watcher{limits: b.order.Limits, walled: b.order.Walled, say: b.say}
 	stop := w.start()
 	status := reap(pid)
 	b.say(w.report(status, stop()))

@@ -48,7 +48,8 @@ type Run struct {
 	limit  Limit // the first that was met
 	killed bool
 
-	landlock int // what a probe found
+	landlock int           // what a probe found
+	cpu      time.Duration // as told last; of serve alone
 
 	runs   chan struct{} // closed when the command runs
 	done   chan struct{} // closed when the result is there
@@ -264,14 +265,18 @@ func (r *Run) serve(ctx context.Context, s *Sandbox, reports *os.File) {
 
 // listen reads reports until process 1 is gone, and gives the last.
 func (r *Run) listen(reports *os.File) (last report, heard bool) {
-	in := json.NewDecoder(io.LimitReader(reports, maxReport))
+	in := json.NewDecoder(io.LimitReader(reports, maxTold))
 	for {
 		var rep report
 		if in.Decode(&rep) != nil {
 			return last, heard
 		}
-		if rep.Started {
+		switch {
+		case rep.Started:
 			close(r.runs)
+			continue
+		case rep.Running:
+			r.cpu = rep.CPU
 			continue
 		}
 		last, heard = rep, true
@@ -353,7 +358,7 @@ var errChanged = &world.Error{Op: "sandbox.Start", Kind: world.KindInternal, Msg
 func (r *Run) conclude(rep report, heard bool, waited error, starved bool) (Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	res := Result{Exit: -1, Limit: r.limit, CPU: r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()}
+	res := Result{Exit: -1, Limit: r.limit, CPU: max(r.cpu, r.cmd.ProcessState.UserTime()+r.cmd.ProcessState.SystemTime())}
 	if res.Limit == LimitNone && starved {
 		res.Limit = LimitMemory
 	}

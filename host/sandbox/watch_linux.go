@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +17,10 @@ const (
 	watchLast  = 40 * time.Millisecond
 )
 
+// tellEvery is how often the time taken so far is told: a run that is killed from outside
+// tells nothing more.
+const tellEvery = time.Second
+
 // tick is the unit of processor times in /proc, on every Linux.
 const tick = time.Second / 100
 
@@ -26,10 +29,10 @@ const tick = time.Second / 100
 type watcher struct {
 	limits Limits
 	walled bool
-	began  time.Time
+	say    func(report)
 
-	mu    sync.Mutex
 	limit Limit
+	told  time.Time // when the time taken was told last
 }
 
 // start watches until the function that it gives is called, which gives the limit that was
@@ -71,6 +74,10 @@ func (w *watcher) look() Limit {
 		return w.limit // and kill again: one may have been started meanwhile
 	}
 	u := w.use()
+	if now := time.Now(); now.Sub(w.told) >= tellEvery {
+		w.told = now
+		w.say(report{Running: true, CPU: u.cpu})
+	}
 	switch {
 	case u.cpu > w.limits.CPU:
 		return LimitCPU

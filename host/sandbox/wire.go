@@ -4,11 +4,8 @@ import "time"
 
 // What passes between the two processes. Both are of one binary, so there is no version.
 
-// maxOrder and maxReport bound the two messages, in bytes of JSON.
-const (
-	maxOrder  = 8 << 20
-	maxReport = 64 << 10
-)
+// maxOrder bounds the message in, in bytes of JSON.
+const maxOrder = 8 << 20
 
 // order is what the first process of a sandbox is told.
 type order struct {
@@ -30,9 +27,14 @@ type order struct {
 // bind shows what is at From at the place To.
 type bind struct{ From, To string }
 
-// report is what it says: once when the command was started, or could not be, and once when
-// it has ended.
+// maxTold bounds all that one sandbox says: it tells of its time at most once a second.
+const maxTold = 16 << 20
+
+// report is what it says: once when the command was started, or could not be, once when it
+// has ended, and between them of the time taken so far.
 type report struct {
+	// Running says that the report is of what goes on; CPU alone means anything.
+	Running bool `json:",omitempty"`
 	// Started says that the command runs.
 	Started bool
 	// Step is what could not be done, and Why; "" if all could.

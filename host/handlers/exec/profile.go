@@ -32,7 +32,8 @@ type Profile struct {
 	Name        string
 	Description string // for agents
 	// Argv is the fixed part; the agent's arguments stand behind it. Its first element is a
-	// name in PATH, an absolute path, or one with a slash from the top of the worktree.
+	// name in PATH, an absolute path, or one with a slash from the top of the worktree. In it
+	// and in Env {worktree} stands for the path of the worktree.
 	Argv []string
 	Args Args
 	// ReadOnly are paths that the command sees beside the system's own.
@@ -254,6 +255,18 @@ func (p *profile) visible(at string) bool {
 	return slices.ContainsFunc(slices.Concat(seen, p.ReadOnly), func(top string) bool {
 		return at == top || strings.HasPrefix(at, top+"/")
 	})
+}
+
+// placeholder stands for the worktree's path in what the operator declares.
+const placeholder = "{worktree}"
+
+// inTree is a declared list with the worktree's path in it.
+func inTree(list []string, tree string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strings.ReplaceAll(s, placeholder, tree)
+	}
+	return out
 }
 
 // admit tells what is wrong with an agent's arguments; "" if nothing.

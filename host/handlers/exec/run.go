@@ -148,7 +148,7 @@ func (a *runArgs) run(ctx context.Context, h *Handler, r broker.Request) ([]byte
 	life, cancel := context.WithCancel(h.life)
 	attached := context.AfterFunc(ctx, cancel)
 	run, err := h.cfg.Sandbox.Start(life, sandbox.Spec{
-		Argv: slices.Concat(p.Argv, a.Args), Dir: path, Env: p.env, ReadOnly: p.ReadOnly, Hide: append([]string{h.root}, h.cfg.Hide...), Limits: limits,
+		Argv: append(inTree(p.Argv, path), a.Args...), Dir: path, Env: inTree(p.env, path), ReadOnly: p.ReadOnly, Hide: append([]string{h.root}, h.cfg.Hide...), Limits: limits,
 		Tree: &sandbox.Tree{Path: path, Denied: func(segs []string) bool { return pol.Denies(segs) != "" }},
 	})
 	if err != nil {
