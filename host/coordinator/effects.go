@@ -144,10 +144,10 @@ func (d *deed) performOne(ctx context.Context, e broker.Planned) (broker.Done, e
 	default:
 		d.behind = ticket.Ended()
 	}
-	d.after = time.Now().Add(DetachedBudget)
 	done := ticket.Done()
 	d.open = append(d.open, *done.Outcome)
 	d.c.cfg.Pause("effect.performed")
+	d.after = time.Now().Add(DetachedBudget)
 	return done, nil
 }
 
