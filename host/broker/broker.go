@@ -317,21 +317,26 @@ func checkOutput(raw []byte) ([]byte, error) {
 // Done tells how the effect ended, once Run has returned. Its outcome is not durable yet.
 func (t *Ticket) Done() Done {
 	d := Done{ID: t.planned.ID, Effect: t.planned.Need.Effect, Status: StatusOK, Output: t.output}
-	payload := t.output
-	if payload == nil {
+	if t.output == nil {
 		d.Status, d.Reason = StatusFailed, t.reason
-		payload = hashref.MustMarshal(map[string]string{"failed": t.reason})
 	}
-	result := world.NewObject(world.SemResult, t.caller.Provenance, payload)
-	rec := world.NewObject(world.SemEffect, t.caller.Provenance, hashref.Ordered(record{
-		Effect: t.planned.Need.Effect, Scope: t.planned.Need.Scope, Cost: t.planned.Need.Cost,
-		BudgetBefore: t.debit.Before, BudgetAfter: t.debit.After, Allowed: true, Failed: d.Status == StatusFailed,
-		RequestRef: t.request.Hash, ResultRef: result.Hash,
-	}))
-	d.Record = rec.Hash
-	d.Outcome = &store.EffectOutcome{Invocation: t.caller.Invocation, EffectID: t.planned.ID, Record: rec.Hash,
-		Objects: []world.Object{result, rec}}
+	o := outcomeOf(t.caller.Provenance, t.caller.Invocation, t.planned.ID, t.request.Hash, t.planned.Need, t.debit, t.output, t.reason)
+	d.Record, d.Outcome = o.Record, &o
 	return d
+}
+
+// outcomeOf is the outcome of an effect that was allowed. Without an output it failed.
+func outcomeOf(provenance string, id world.InvocationID, effect string, req world.Ref, need world.Need, d store.Debit, output []byte, failed string) store.EffectOutcome {
+	payload := output
+	if payload == nil {
+		payload = hashref.MustMarshal(map[string]string{"failed": failed})
+	}
+	result := world.NewObject(world.SemResult, provenance, payload)
+	rec := world.NewObject(world.SemEffect, provenance, hashref.Ordered(record{
+		Effect: need.Effect, Scope: need.Scope, Cost: need.Cost, BudgetBefore: d.Before, BudgetAfter: d.After,
+		Allowed: true, Failed: output == nil, RequestRef: req, ResultRef: result.Hash,
+	}))
+	return store.EffectOutcome{Invocation: id, EffectID: effect, Record: rec.Hash, Objects: []world.Object{result, rec}}
 }
 
 // Record makes an outcome, its effect record and result durable. On an error the intent

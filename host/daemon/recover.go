@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
@@ -17,14 +18,28 @@ func (d *Daemon) tellAllOpen(ctx context.Context) error {
 			return err
 		}
 		for _, inv := range open {
-			if !told[inv.ID] {
-				told[inv.ID] = true
-				d.tellOpen(inv)
+			if told[inv.ID] {
+				continue
 			}
+			told[inv.ID] = true
+			d.resolve(ctx, inv)
 		}
 		if after = next; after == 0 {
 			return nil
 		}
+	}
+}
+
+// resolve ends a job, whose processes are known to be no more, and tells all else.
+func (d *Daemon) resolve(ctx context.Context, inv store.Invocation) {
+	jobs := &broker.Jobs{Store: d.core.Store}
+	switch ended, err := jobs.Lost(ctx, inv, d.core.Store.Object); {
+	case err != nil:
+		d.core.Config.Logf("%s ended with the last daemon, which cannot be recorded now: %v", inv.ID, err)
+	case ended != "":
+		d.core.Config.Logf("%s", ended)
+	default:
+		d.tellOpen(inv)
 	}
 }
 

@@ -176,8 +176,12 @@ func (s Surface) Writer() string { return WriterPrefix + string(s) }
 // RESTPrefix begins the invocation id of every REST commit that has one.
 const RESTPrefix = "rest:"
 
+// JobPrefix begins the id under which the journal keeps account of a job: work that goes on
+// after its call.
+const JobPrefix = "job:"
+
 // InvocationID names one call for ever: a2a:<episode>:<task>, task:<episode>:<uuid> or
-// rest:<id>. "" is no id.
+// rest:<id>; job:<id> is no call, but what one left running. "" is no id.
 type InvocationID string
 
 // AgentInvocation is the id of a call on /a2a/ or /mcp/.

@@ -72,6 +72,10 @@ type record struct {
 	Output       world.Ref          `json:"output"`
 	Plan         world.Ref          `json:"plan"`
 	Effects      []world.Ref        `json:"effects"`
+	Rounds       []struct {
+		Plan    world.Ref   `json:"plan"`
+		Effects []world.Ref `json:"effects"`
+	} `json:"rounds"`
 }
 
 // CheckCalls is invariants I2 and I3: everything that a coordinator entry stands on is in
@@ -89,6 +93,10 @@ func CheckCalls(t testing.TB, s store.Reader, entries []world.Entry) {
 		if err := hashref.DecodeKnown(object(t, s, i, e.TransitionRef), &rec); err != nil {
 			t.Errorf("I2: entry %d: record: %v", i, err)
 			continue
+		}
+		for _, r := range rec.Rounds {
+			object(t, s, i, r.Plan)
+			rec.Effects = append(rec.Effects, r.Effects...)
 		}
 		for _, ref := range append([]world.Ref{rec.Input, rec.Output, e.Header.TransitionFn}, rec.Effects...) {
 			object(t, s, i, ref)
