@@ -1,4 +1,4 @@
-// Package admin is what an operator may ask of a store: genesis, sessions, transitions.
+// Package admin is what an operator may ask of a store: genesis, sessions, transitions, approvals.
 // Local answers from an open store; Server offers the same over the unix socket of a
 // running daemon, and host/client dials it, so that the command line does not care which.
 // It never serves agents. Answers spec/11-cli.md.
@@ -8,6 +8,7 @@ import (
 	"context"
 	"time"
 
+	"ailang.dev/world/host/approvals"
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/registry"
@@ -45,8 +46,19 @@ type Ops interface {
 	Remove(ctx context.Context, ids []string) (registry.Published, error)
 	Transitions(ctx context.Context) (*registry.Snapshot, error)
 	Check(ctx context.Context, m registry.Manifest) ([]string, error)
+	// Approvals lists what people were asked, oldest first, and Approval one with what it is
+	// bound to. DecideApproval grants or denies one that is pending.
+	Approvals(ctx context.Context) ([]approvals.Approval, error)
+	Approval(ctx context.Context, id string) (ApprovalDetail, error)
+	DecideApproval(ctx context.Context, id string, d approvals.Decision) (approvals.Approval, error)
 	// Close gives up the store or the connection.
 	Close() error
+}
+
+// ApprovalDetail is an approval with what it is bound to.
+type ApprovalDetail struct {
+	approvals.Approval
+	Bound approvals.Subject `json:"bound"`
 }
 
 // Status is what answers an operator.
@@ -105,6 +117,7 @@ type Local struct {
 	Store     store.Store
 	Authority *authority.Authority
 	Registry  *registry.Registry
+	Book      *approvals.Book
 	// Info is the part of Status that this process knows of itself.
 	Info Status
 	// Shut is called by Close.
@@ -220,6 +233,24 @@ func (l *Local) Transitions(ctx context.Context) (*registry.Snapshot, error) {
 // Check implements Ops.
 func (l *Local) Check(ctx context.Context, m registry.Manifest) ([]string, error) {
 	return l.Registry.Check(ctx, m)
+}
+
+// Approvals implements Ops.
+func (l *Local) Approvals(ctx context.Context) ([]approvals.Approval, error) { return l.Book.List(ctx) }
+
+// Approval implements Ops.
+func (l *Local) Approval(ctx context.Context, id string) (ApprovalDetail, error) {
+	a, err := l.Book.Find(ctx, id)
+	if err != nil {
+		return ApprovalDetail{}, err
+	}
+	s, err := l.Book.Subject(ctx, a)
+	return ApprovalDetail{a, s}, err
+}
+
+// DecideApproval implements Ops.
+func (l *Local) DecideApproval(ctx context.Context, id string, d approvals.Decision) (approvals.Approval, error) {
+	return l.Book.Decide(ctx, id, d)
 }
 
 // Close implements Ops.

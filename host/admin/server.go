@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
+	"ailang.dev/world/host/approvals"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
@@ -84,6 +85,11 @@ type (
 	IDs struct {
 		IDs []string `json:"ids"`
 	}
+	// Verdict carries a decision on an approval.
+	Verdict struct {
+		ID       string             `json:"id"`
+		Decision approvals.Decision `json:"decision"`
+	}
 	// ID carries a credential id.
 	ID struct {
 		ID world.Ref `json:"id"`
@@ -107,6 +113,11 @@ var calls = map[string]call{
 	"remove":  with(func(ctx context.Context, o Ops, r IDs) (any, error) { return o.Remove(ctx, r.IDs) }),
 	"transitions": with(func(ctx context.Context, o Ops, _ struct{}) (any, error) {
 		return o.Transitions(ctx)
+	}),
+	"approvals": with(func(ctx context.Context, o Ops, _ struct{}) (any, error) { return o.Approvals(ctx) }),
+	"approval":  with(func(ctx context.Context, o Ops, r Text) (any, error) { return o.Approval(ctx, r.Text) }),
+	"decide-approval": with(func(ctx context.Context, o Ops, r Verdict) (any, error) {
+		return o.DecideApproval(ctx, r.ID, r.Decision)
 	}),
 	"check": with(func(ctx context.Context, o Ops, r registry.Manifest) (any, error) { return o.Check(ctx, r) }),
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ailang.dev/world/host/approvals"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -22,12 +23,20 @@ type brokerStore interface {
 	RecordOutcome(ctx context.Context, o store.EffectOutcome) error
 }
 
+// approvalBook is what the broker needs of the approvals.
+type approvalBook interface {
+	Ask(ctx context.Context, s approvals.Subject) (approvals.Approval, error)
+	Take(ctx context.Context, s approvals.Subject, by world.InvocationID) (ok bool, err error)
+}
+
 // Broker stands between plans and handlers.
 type Broker struct {
-	Store    brokerStore
-	Handlers map[string]Handler // by effect name
-	Now      func() time.Time
-	Logf     func(format string, args ...any)
+	Store brokerStore
+	// Approvals may be nil where no declared effect needs one; such an effect is then denied.
+	Approvals approvalBook
+	Handlers  map[string]Handler // by effect name
+	Now       func() time.Time
+	Logf      func(format string, args ...any)
 }
 
 // Serve makes the table of handlers by effect name. Two handlers of one effect are a
@@ -62,10 +71,12 @@ func (b *Broker) Ready(ctx context.Context, episode string, declared []world.Nee
 
 // Caller is on whose behalf effects are performed.
 type Caller struct {
-	Invocation world.InvocationID
-	Digest     world.Ref
-	Session    world.Session
-	Provenance string
+	Invocation   world.InvocationID
+	Digest       world.Ref
+	Session      world.Session
+	Transition   string
+	TransitionFn world.Ref
+	Provenance   string
 }
 
 // Planned is one effect of a plan.
@@ -96,6 +107,8 @@ type Done struct {
 	Output []byte
 	// Reason is the denial or failure, as callers are told it.
 	Reason string
+	// Approval is the id of the approval that a denied effect waits for.
+	Approval string
 	// Objects are still to be stored with the call's entry: a denial's request and record.
 	Objects []world.Object
 	// Outcome of an effect that was performed is still to be made durable: by Record, or
@@ -173,16 +186,20 @@ func requestOf(c Caller, p Planned) world.Object {
 func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []store.EffectOutcome) (*Ticket, *Done, error) {
 	req := requestOf(c, p)
 	denial, budget := c.Session.Decide(p.Need, 0, b.Now())
-	if denial != "" {
-		spent := int64(0)
-		if budget > 0 {
-			var err error
-			if spent, err = b.Store.Spent(ctx, c.Session.Episode, p.Need.Effect, p.Need.Scope); err != nil {
-				return nil, nil, err
-			}
+	if denial != "" || p.Need.Approval {
+		left, err := b.left(ctx, c, p.Need, budget)
+		if err != nil {
+			return nil, nil, err
 		}
-		left := max(0, budget-spent)
-		return nil, denied(c, p, req, denial, left), nil
+		if denial == "" && p.Need.Cost > left {
+			denial = world.DeniedBudget // a person is asked only for what could then be done
+		}
+		if denial != "" {
+			return nil, denied(c, p, req, denial, left), nil
+		}
+		if no, err := b.approved(ctx, c, p, req, left); no != nil || err != nil {
+			return nil, no, err
+		}
 	}
 	debit, err := b.Store.IntendEffect(ctx, store.EffectIntent{
 		Invocation: c.Invocation, Digest: c.Digest, Credential: c.Session.ID, EffectID: p.ID, Episode: c.Session.Episode,
@@ -195,6 +212,45 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []stor
 		return nil, denied(c, p, req, world.DeniedBudget, debit.Before), nil
 	}
 	return &Ticket{broker: b, caller: c, planned: p, request: req, debit: debit, ended: make(chan struct{})}, nil, nil
+}
+
+// left is what is left of a budget.
+func (b *Broker) left(ctx context.Context, c Caller, n world.Need, budget int64) (int64, error) {
+	if budget <= 0 {
+		return 0, nil
+	}
+	spent, err := b.Store.Spent(ctx, c.Session.Episode, n.Effect, n.Scope)
+	return max(0, budget-spent), err
+}
+
+// approved uses up the approval of exactly this effect, or asks for one and says no. What
+// is used up stays so, whatever becomes of the effect.
+func (b *Broker) approved(ctx context.Context, c Caller, p Planned, req world.Object, left int64) (no *Done, err error) {
+	no = denied(c, p, req, world.DeniedApproval, left)
+	if b.Approvals == nil {
+		no.Reason += ": this daemon asks nobody"
+		return no, nil
+	}
+	subject := approvals.Subject{Effect: p.Need.Effect, Episode: c.Session.Episode, Payload: p.Payload, Scope: p.Need.Scope,
+		Transition: c.Transition, TransitionFn: c.TransitionFn}
+	if ok, err := b.Approvals.Take(ctx, subject, c.Invocation); ok || err != nil {
+		return nil, err
+	}
+	switch a, err := b.Approvals.Ask(ctx, subject); {
+	case world.KindOf(err) == world.KindCapacity:
+		no.Reason += ": " + world.Message(err)
+	case err != nil:
+		return nil, err
+	case a.State == approvals.Denied:
+		no.Approval, no.Reason = a.ID, fmt.Sprintf("%s: a person said no to approval %s", no.Reason, a.ID)
+		if a.Note != "" {
+			no.Reason += ": " + a.Note
+		}
+	default:
+		no.Approval = a.ID
+		no.Reason += ": a person must approve exactly this call first; approval " + a.ID + " is asked for. Poll it, and when it is granted call again with the same arguments"
+	}
+	return no, nil
 }
 
 func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64) *Done {
@@ -291,6 +347,7 @@ func (t *Ticket) perform(ctx context.Context) (out []byte, err error) {
 	}
 	return h.Perform(ctx, Request{
 		Invocation: t.caller.Invocation, Episode: t.caller.Session.Episode, EffectID: t.planned.ID,
+		Transition: t.caller.Transition, TransitionFn: t.caller.TransitionFn,
 		Need: t.planned.Need, Payload: t.planned.Payload,
 	})
 }

@@ -24,8 +24,11 @@ type Request struct {
 	Invocation world.InvocationID
 	Episode    string
 	EffectID   string
-	Need       world.Need
-	Payload    []byte // canonical JSON object
+	// Transition and TransitionFn are the transition that planned it.
+	Transition   string
+	TransitionFn world.Ref
+	Need         world.Need
+	Payload      []byte // canonical JSON object
 }
 
 // Handler performs effects. It is called after authority said yes, the budget was debited

@@ -134,7 +134,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupClient, Title: "Asking a running daemon:"},
 	)
 	add(root, groupServe, a.upCommand(), a.serveCommand())
-	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.transitionsCommand(), a.storeCommand())
+	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.transitionsCommand(), a.approvalsCommand(), a.storeCommand())
 	add(root, groupClient, a.toolsCommand(), a.callCommand(), a.healthCommand(), a.headCommand(), a.worldCommand(),
 		a.objectCommand(), a.logCommand(), a.registryCommand(), a.commitCommand())
 	add(root, "", a.versionCommand(), a.workerCommand(), a.sandboxInitCommand())

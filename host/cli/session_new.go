@@ -21,6 +21,9 @@ import (
 // scopeWorktree is the scope of every effect in an episode's worktree.
 const scopeWorktree = "worktree"
 
+// scopeOperator is who is asked: whoever decides approvals.
+const scopeOperator = "operator"
+
 // preset is a set of effects for one kind of work, each granted with the same budget.
 type preset struct {
 	name    string
@@ -28,10 +31,19 @@ type preset struct {
 	effects []string
 }
 
+// scopeOf is the scope in which a preset grants an effect.
+func scopeOf(effect string) string {
+	if strings.HasPrefix(effect, "Human.") {
+		return scopeOperator
+	}
+	return scopeWorktree
+}
+
 // presets are all there are.
 var presets = []preset{
 	{"read", "look at the worktree and its history", []string{"Workspace.Read", "Git.Read"}},
-	{"coding", "look at the worktree, change it and commit", []string{"Workspace.Read", "Workspace.Write", "Git.Read", "Git.Commit"}},
+	{"coding", "look at the worktree, change it and commit, and ask a person",
+		[]string{"Workspace.Read", "Workspace.Write", "Git.Read", "Git.Commit", "Human.Approve", "Human.PollApproval"}},
 }
 
 // presetGrants are a preset's grants; ok is false if there is none of that name.
@@ -41,7 +53,7 @@ func presetGrants(name string, budget int64) (grants []world.Grant, ok bool) {
 			continue
 		}
 		for _, e := range p.effects {
-			grants = append(grants, world.Grant{Effect: e, Scope: scopeWorktree, Budget: budget})
+			grants = append(grants, world.Grant{Effect: e, Scope: scopeOf(e), Budget: budget})
 		}
 		return grants, true
 	}

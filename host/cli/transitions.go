@@ -58,7 +58,11 @@ func manifestWish(m registry.Manifest) string {
 }
 
 func needText(n world.Need) string {
-	return fmt.Sprintf("%s=%s:%d", printable(n.Effect, false), printable(n.Scope, false), n.Cost)
+	text := fmt.Sprintf("%s=%s:%d", printable(n.Effect, false), printable(n.Scope, false), n.Cost)
+	if n.Approval {
+		text += " (each approved by a person)"
+	}
+	return text
 }
 
 func needsText(needs []world.Need) string {

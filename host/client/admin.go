@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/approvals"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -137,6 +138,24 @@ func (a *Admin) Transitions(ctx context.Context) (*registry.Snapshot, error) {
 func (a *Admin) Check(ctx context.Context, m registry.Manifest) (ids []string, err error) {
 	err = a.do(ctx, "check", m, &ids)
 	return ids, err
+}
+
+// Approvals implements admin.Ops.
+func (a *Admin) Approvals(ctx context.Context) (all []approvals.Approval, err error) {
+	err = a.do(ctx, "approvals", struct{}{}, &all)
+	return all, err
+}
+
+// Approval implements admin.Ops.
+func (a *Admin) Approval(ctx context.Context, id string) (d admin.ApprovalDetail, err error) {
+	err = a.do(ctx, "approval", admin.Text{Text: id}, &d)
+	return d, err
+}
+
+// DecideApproval implements admin.Ops.
+func (a *Admin) DecideApproval(ctx context.Context, id string, d approvals.Decision) (done approvals.Approval, err error) {
+	err = a.do(ctx, "decide-approval", admin.Verdict{ID: id, Decision: d}, &done)
+	return done, err
 }
 
 // Close implements admin.Ops.

@@ -11,6 +11,7 @@ import (
 
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
@@ -121,7 +122,8 @@ func (d *deed) performOne(ctx context.Context, e broker.Planned) (broker.Done, e
 		ctx, cancel = withDeadlineOf(ctx)
 		defer cancel()
 	}
-	caller := broker.Caller{Invocation: d.id, Digest: d.digest, Session: d.call.Session, Provenance: d.provenance}
+	caller := broker.Caller{Invocation: d.id, Digest: d.digest, Session: d.call.Session, Transition: d.desc.ID, TransitionFn: d.desc.TransitionFn,
+		Provenance: d.provenance}
 	// 2. Intent: debit, request and intent in one durable transaction, and the outcome of the
 	// effect before it. A crash before it leaves that one's intent, if there is one; after it
 	// an intent that is told as indeterminate and never retried.
@@ -284,6 +286,9 @@ func (d *deed) plain(p *plan) jsontext.Value {
 		case broker.StatusOK:
 			out = done.Output
 		case broker.StatusDenied:
+			if done.Approval != "" {
+				return hashref.MustMarshal(map[string]any{"ok": false, "refused": done.Reason, "approval": done.Approval})
+			}
 			return refusal(done.Reason)
 		case broker.StatusFailed:
 			return refusal("effect failed: " + done.Reason)

@@ -115,11 +115,11 @@ func parseEffect(d *world.Descriptor, raw jsontext.Value) (broker.Planned, error
 	if err := exact(raw, &e, "id", "effect", "scope", "cost", "payload"); err != nil {
 		return broker.Planned{}, err
 	}
-	need := world.Need{Effect: e.Effect, Scope: e.Scope, Cost: e.Cost}
+	need, declared := d.Declared(world.Need{Effect: e.Effect, Scope: e.Scope, Cost: e.Cost})
 	switch {
 	case !effectID.MatchString(e.ID):
 		return broker.Planned{}, fmt.Errorf("id %q must be 1 to 16 of a-z 0-9", e.ID)
-	case !d.Declares(need):
+	case !declared:
 		return broker.Planned{}, fmt.Errorf("%s=%s:%d is not declared", e.Effect, e.Scope, e.Cost)
 	case e.Payload.Kind() != '{':
 		return broker.Planned{}, fmt.Errorf("payload must be an object")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/approvals"
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/capsule/ailang"
@@ -53,6 +54,7 @@ type Core struct {
 	Slots     *capsule.Slots
 	Registry  *registry.Registry
 	Authority *authority.Authority
+	Book      *approvals.Book
 }
 
 // OpenCore opens or creates the store, takes its writer lock, and nominates this binary's
@@ -76,6 +78,7 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	}
 	c.Registry = registry.New(s, c.Engines, cfg.Now)
 	c.Authority = &authority.Authority{Store: s, Now: cfg.Now}
+	c.Book = &approvals.Book{Store: s, Now: cfg.Now}
 	if err := c.Registry.Bootstrap(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -121,7 +124,7 @@ func (c *Core) Ops(url string) *admin.Local {
 		info.Interpreter = c.Ailang.Identity().Ref
 	}
 	return &admin.Local{
-		Store: c.Store, Authority: c.Authority, Registry: c.Registry,
+		Store: c.Store, Authority: c.Authority, Registry: c.Registry, Book: c.Book,
 		Info: info,
 		Shut: c.Close,
 	}

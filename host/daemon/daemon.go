@@ -81,7 +81,7 @@ func New(ctx context.Context, core *Core, cfg Config) (*Daemon, error) {
 	}
 	d.coord = coordinator.New(coordinator.Config{
 		Store: core.Store, Registry: core.Registry, Engines: core.Engines,
-		Broker: &broker.Broker{Store: core.Store, Handlers: handlers, Now: core.Config.Now, Logf: core.Config.Logf},
+		Broker: &broker.Broker{Store: core.Store, Approvals: core.Book, Handlers: handlers, Now: core.Config.Now, Logf: core.Config.Logf},
 		Pause:  core.Config.Pause,
 	})
 	if err := d.recover(ctx); err != nil {

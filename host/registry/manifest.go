@@ -155,9 +155,17 @@ func (it *manifestItem) check() error {
 	if err := it.Access.Check(); err != nil {
 		return fmt.Errorf("access: %w", err)
 	}
+	if it.Access.Approval {
+		return errors.New("access: approval belongs to a declared effect")
+	}
 	for i, n := range it.DeclaredEffects {
 		if err := n.Check(); err != nil {
 			return fmt.Errorf("declaredEffects[%d]: %w", i, err)
+		}
+		for _, m := range it.DeclaredEffects[:i] {
+			if n.Approval != m.Approval && n.Effect == m.Effect && n.Scope == m.Scope && n.Cost == m.Cost {
+				return fmt.Errorf("declaredEffects[%d]: %s is declared with approval and without", i, n.Effect)
+			}
 		}
 	}
 	var err error

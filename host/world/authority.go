@@ -16,6 +16,8 @@ type Need struct {
 	Effect string `json:"effect"`
 	Scope  string `json:"scope"`
 	Cost   int64  `json:"cost"`
+	// Approval, of a declared effect, says that a person must approve each one.
+	Approval bool `json:"approval,omitzero"`
 }
 
 // Grant is the right to use an effect in a scope up to a budget. Two grants of the same
@@ -145,12 +147,14 @@ func (s Session) Budget(effect, scope string) (sum int64, named, scoped bool) {
 // Denial is why authority said no. The zero value is no denial.
 type Denial string
 
-// The four denials.
+// The denials. The last is the broker's, for effects that a person must approve.
 const (
 	DeniedEffect  Denial = "denied:effect-name"
 	DeniedScope   Denial = "denied:scope"
 	DeniedExpired Denial = "denied:expired"
 	DeniedBudget  Denial = "denied:budget"
+
+	DeniedApproval Denial = "denied:approval"
 )
 
 // Decide compares a need with what a session was granted and spent so far. It is the one

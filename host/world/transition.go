@@ -38,12 +38,18 @@ func (d *Descriptor) Pure() bool { return len(d.DeclaredEffects) == 0 }
 
 // Declares tells whether a planned effect is one that the transition declared.
 func (d *Descriptor) Declares(n Need) bool {
+	_, ok := d.Declared(n)
+	return ok
+}
+
+// Declared is the declaration of a planned effect, which says whether it needs an approval.
+func (d *Descriptor) Declared(n Need) (Need, bool) {
 	for _, e := range d.DeclaredEffects {
-		if e == n {
-			return true
+		if e.Effect == n.Effect && e.Scope == n.Scope && e.Cost == n.Cost {
+			return e, true
 		}
 	}
-	return false
+	return Need{}, false
 }
 
 var transitionID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)

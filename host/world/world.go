@@ -67,13 +67,15 @@ const (
 	SemEpochs      = "world/epoch-registry/v1"
 	SemTransitions = "world/transition-registry/v1"
 	SemSchema      = "world/json-schema/v1"
+	SemApprovals   = "world/approvals/v1"
+	SemApproval    = "world/approval-subject/v1"
 )
 
 var reserved = map[string]bool{
 	SemInput: true, SemOutput: true, SemPlanV1: true, SemPlanV2: true, SemSource: true,
 	SemRecordV1: true, SemRecordV2: true, SemRecordV3: true, SemRequest: true, SemEffect: true,
 	SemResult: true, SemInterpreter: true, SemTool: true, SemPolicy: true, SemGenesis: true,
-	SemEpochs: true, SemTransitions: true, SemSchema: true,
+	SemEpochs: true, SemTransitions: true, SemSchema: true, SemApprovals: true, SemApproval: true,
 }
 
 // ReservedSemanticID tells whether only the daemon may write objects of this kind.
@@ -83,7 +85,7 @@ func ReservedSemanticID(id string) bool { return reserved[id] }
 const (
 	EpochRegistry      = SemEpochs
 	TransitionRegistry = SemTransitions
-	ApprovalRegistry   = "world/approvals/v1"
+	ApprovalRegistry   = SemApprovals
 )
 
 // World is one state of the world: what the log had led to after Revision+1 entries.
