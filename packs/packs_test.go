@@ -55,6 +55,7 @@ func TestManifests(t *testing.T) {
 		"workspace": {"workspace-read", "workspace-write", "workspace-edit", "workspace-list", "workspace-glob", "workspace-grep",
 			"workspace-status", "workspace-diff", "workspace-log", "workspace-show", "workspace-commit", "workspace-exec", "workspace-job"},
 		"se-tools": {"ailang-read", "ailang-write", "ailang-edit"},
+		"human":    {"approval-request", "approval-poll"},
 		"examples": {"tools.echo"},
 	} {
 		p, err := packs.Load(pack)
@@ -97,7 +98,7 @@ func checkTool(t *testing.T, tl packtest.Tool) {
 
 func checkEffectful(t *testing.T, tl packtest.Tool) {
 	t.Helper()
-	if d := cmp.Diff([]world.Need{tl.Access}, tl.DeclaredEffects); d != "" || tl.Access.Scope != "worktree" || tl.Access.Cost != 1 {
+	if d := cmp.Diff([]world.Need{tl.Access}, tl.DeclaredEffects); d != "" || tl.Access.Scope != scopeOf(tl.Access.Effect) || tl.Access.Cost != 1 {
 		t.Errorf("%s: access is not its one effect: %s", tl.ID, d)
 	}
 	if *tl.Annotations.ReadOnlyHint != world.EffectReads(tl.Access.Effect) {
@@ -138,4 +139,12 @@ func TestOutputSchemas(t *testing.T) {
 			}
 		}
 	}
+}
+
+// scopeOf is the scope of each effect that ships.
+func scopeOf(effect string) string {
+	if strings.HasPrefix(effect, "Human.") {
+		return "operator"
+	}
+	return "worktree"
 }

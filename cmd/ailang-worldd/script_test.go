@@ -75,6 +75,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code": cmdCode, "start": cmdStart, "halt": cmdHalt, "token": cmdToken, "mode": cmdMode, "repo": cmdRepo, "tty": cmdTTY,
+			"grab": cmdGrab,
 		},
 	})
 }
@@ -141,6 +142,19 @@ func (t leakT) Run(name string, f func(testscript.T)) {
 		})
 		f(in)
 	})
+}
+
+// cmdGrab puts what a pattern's group matches in the last command's stdout into the
+// environment: grab ID '"id":"(.*?)"'.
+func cmdGrab(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: grab NAME PATTERN")
+	}
+	m := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(m) != 2 {
+		ts.Fatalf("%s is not in stdout, or has no group", args[1])
+	}
+	ts.Setenv(args[0], m[1])
 }
 
 // cmdCode runs the program and demands an exit code: code 2 serve --db x.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,21 +130,21 @@ func TestTransitions(t *testing.T) {
 		}
 		m := registry.Manifest{Text: p.Manifest, Files: p.Files}
 		ids, err := ops.Check(ctx, m)
-		if err != nil || len(ids) != 6 {
+		if err != nil || !slices.Contains(ids, "workspace-write") {
 			t.Fatalf("%v, %v", ids, err)
 		}
 		if snap, err := ops.Transitions(ctx); err != nil || len(snap.Transitions) != 0 {
 			t.Fatalf("a check published: %+v, %v", snap, err)
 		}
 		done, err := ops.Publish(ctx, m)
-		if err != nil || len(done.Added) != 6 {
+		if err != nil || len(done.Added) != len(ids) {
 			t.Fatalf("%+v, %v", done, err)
 		}
 		if done, err := ops.Remove(ctx, []string{"workspace-write"}); err != nil || done.Revision != 2 {
 			t.Fatalf("%+v, %v", done, err)
 		}
 		snap, err := ops.Transitions(ctx)
-		if err != nil || len(snap.Transitions) != 5 || snap.Get("workspace-read") == nil || snap.Revision != 2 {
+		if err != nil || len(snap.Transitions) != len(ids)-1 || snap.Get("workspace-read") == nil || snap.Revision != 2 {
 			t.Fatalf("%+v, %v", snap, err)
 		}
 		m.Text = []byte("[")

@@ -164,10 +164,11 @@ func (b *Book) Take(ctx context.Context, s Subject, by world.InvocationID) (ok b
 
 // Decision is what a person says.
 type Decision struct {
-	Grant bool          `json:"grant"`
-	By    string        `json:"by"`
-	Note  string        `json:"note"`
-	TTL   time.Duration `json:"ttl,format:nano"` // of a grant; 0 means GrantTTL
+	Grant bool   `json:"grant"`
+	By    string `json:"by"`
+	Note  string `json:"note"`
+	// Seconds is how long a grant holds; 0 means GrantTTL.
+	Seconds int64 `json:"seconds"`
 }
 
 // Decide grants or denies what is pending. A granted one that is not used can still be
@@ -177,10 +178,12 @@ func (b *Book) Decide(ctx context.Context, id string, d Decision) (Approval, err
 	switch {
 	case len(d.Note) > MaxNote:
 		return Approval{}, world.Errorf(world.KindBadRequest, op, "the note must be at most %d bytes", MaxNote)
-	case d.TTL < 0 || d.TTL > MaxGrantTTL:
+	case d.Seconds < 0 || d.Seconds > int64(MaxGrantTTL/time.Second):
 		return Approval{}, world.Errorf(world.KindBadRequest, op, "an approval holds at most %d days", MaxGrantTTL/(24*time.Hour))
-	case d.TTL == 0:
-		d.TTL = GrantTTL
+	}
+	holds := GrantTTL
+	if d.Seconds > 0 {
+		holds = time.Duration(d.Seconds) * time.Second
 	}
 	var got Approval
 	err := b.move(ctx, op, func(now time.Time, k *book) ([]world.Object, error) {
@@ -194,7 +197,7 @@ func (b *Book) Decide(ctx context.Context, id string, d Decision) (Approval, err
 		}
 		a.State, a.Decided, a.By, a.Note = Denied, now, d.By, d.Note
 		if d.Grant {
-			a.State, a.Expires = Granted, now.Add(d.TTL)
+			a.State, a.Expires = Granted, now.Add(holds)
 		}
 		got = *a
 		return nil, nil

@@ -130,7 +130,7 @@ used yet can still be denied. The agent is told the note.`,
 				return usage(cmd, "one of --grant and --deny is needed")
 			}
 			return a.withOps(cmd, db, func(ctx context.Context, ops admin.Ops) error {
-				done, err := ops.DecideApproval(ctx, args[0], approvals.Decision{Grant: grant, By: userName(), Note: note, TTL: time.Duration(d)})
+				done, err := ops.DecideApproval(ctx, args[0], approvals.Decision{Grant: grant, By: userName(), Note: note, Seconds: int64(time.Duration(d) / time.Second)})
 				if err != nil {
 					return err
 				}

@@ -92,7 +92,7 @@ func TestPresetsAreGrants(t *testing.T) {
 			t.Errorf("preset %s makes %v", p.name, grants)
 		}
 		for _, g := range grants {
-			if err := g.Check(); err != nil || g.Budget != 7 || g.Scope != "worktree" {
+			if err := g.Check(); err != nil || g.Budget != 7 || g.Scope != scopeOf(g.Effect) {
 				t.Errorf("preset %s: %v: %v", p.name, g, err)
 			}
 		}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"ailang.dev/world/host/approvals"
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/capsule/starlark"
@@ -83,6 +85,7 @@ type fixture struct {
 	coord   *coordinator.Coordinator
 	doer    *doer
 	events  *faultStore
+	book    *approvals.Book
 	logs    []string
 	now     time.Time
 }
@@ -141,9 +144,10 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f.engines = capsule.Set{eng}
+	f.book = &approvals.Book{Store: s, Now: func() time.Time { return f.now }}
 	f.coord = coordinator.New(coordinator.Config{
 		Store: f.events, Registry: f.reg, Engines: f.engines,
-		Broker: &broker.Broker{Store: f.events, Handlers: handlers, Now: func() time.Time { return f.now },
+		Broker: &broker.Broker{Store: f.events, Approvals: f.book, Handlers: handlers, Now: func() time.Time { return f.now },
 			Logf: func(format string, args ...any) {
 				f.doer.mu.Lock()
 				defer f.doer.mu.Unlock()
@@ -191,15 +195,17 @@ func (f *fixture) genesis() {
 
 const do = "Test.Do=s:1"
 
-// publish publishes one transition; needs are EFFECT=SCOPE:COST, the first its access.
+// publish publishes one transition; needs are EFFECT=SCOPE:COST, the first its access. One
+// with "!" at its end needs an approval.
 func (f *fixture) publish(id, source string, access string, needs ...string) {
 	f.t.Helper()
 	need := func(s string) world.Need {
-		g, err := world.ParseGrant(s)
+		text, approval := strings.CutSuffix(s, "!")
+		g, err := world.ParseGrant(text)
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		return world.Need{Effect: g.Effect, Scope: g.Scope, Cost: g.Budget}
+		return world.Need{Effect: g.Effect, Scope: g.Scope, Cost: g.Budget, Approval: approval}
 	}
 	declared := []world.Need{}
 	for _, n := range needs {

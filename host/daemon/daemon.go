@@ -18,6 +18,7 @@ import (
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/handlers/git"
+	"ailang.dev/world/host/handlers/human"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/mcp"
 	"ailang.dev/world/host/policy"
@@ -53,8 +54,6 @@ type Config struct {
 	Profiles      []exec.Profile   // commands that agents may run
 	// SandboxCommand starts this program so that it calls sandbox.Main; nil if it cannot.
 	SandboxCommand []string
-	// Ledger keeps account of commands that go on after their call; nil allows none.
-	Ledger exec.Ledger
 }
 
 // Daemon is one running world.
@@ -137,8 +136,12 @@ func checkBind(bind string) error {
 // handlers makes the effects that this daemon can perform, and stores the objects that
 // their answers refer to.
 func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error) {
+	ask := human.New(human.Config{Book: d.core.Book, Now: d.core.Config.Now, Policy: d.cfg.Policy})
+	if err := d.core.Store.PutObjects(ctx, ask.Objects()); err != nil {
+		return nil, err
+	}
 	if d.cfg.WorkspaceRoot == "" {
-		return broker.Serve(d.cfg.Handlers...)
+		return broker.Serve(append([]broker.Handler{ask}, d.cfg.Handlers...)...)
 	}
 	ws, err := workspace.New(workspace.Config{Root: d.cfg.WorkspaceRoot, Policy: d.cfg.Policy})
 	if err != nil {
@@ -154,7 +157,7 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if d.exec, err = d.execHandler(ctx); err != nil {
 		return nil, err
 	}
-	return broker.Serve(append([]broker.Handler{ws, gt, d.exec}, d.cfg.Handlers...)...)
+	return broker.Serve(append([]broker.Handler{ask, ws, gt, d.exec}, d.cfg.Handlers...)...)
 }
 
 // gitHandler serves a worktree's history. Without a git it is there and says so.

@@ -3,8 +3,11 @@ package daemon
 import (
 	"context"
 	"path/filepath"
+	"time"
 
+	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/handlers/exec"
+	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/sandbox"
 	"ailang.dev/world/host/world"
 )
@@ -23,10 +26,34 @@ func (d *Daemon) execHandler(ctx context.Context) (*exec.Handler, error) {
 	h, err := exec.New(ctx, exec.Config{
 		Root: d.cfg.WorkspaceRoot, Policy: d.cfg.Policy, Profiles: d.cfg.Profiles, Hide: []string{store}, Slots: d.core.Slots,
 		Sandbox: sandbox.New(sandbox.Config{Command: d.cfg.SandboxCommand, Logf: logf}),
-		Ledger:  d.cfg.Ledger, Now: d.core.Config.Now, Logf: logf,
+		Ledger:  ledger{&broker.Jobs{Store: d.core.Store}}, Now: d.core.Config.Now, Logf: logf,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return h, d.core.Store.PutObjects(ctx, h.Objects())
+}
+
+// ledger keeps account of jobs in the journal.
+type ledger struct{ jobs *broker.Jobs }
+
+// Begin implements exec.Ledger.
+func (l ledger) Begin(ctx context.Context, j exec.Job) error { return l.jobs.Begin(ctx, accountOf(j)) }
+
+// End implements exec.Ledger.
+func (l ledger) End(ctx context.Context, j exec.Job, result []byte, failed string) error {
+	return l.jobs.End(ctx, accountOf(j), result, failed)
+}
+
+// accountOf is a job as the journal knows it: the payload is all that it is started from.
+func accountOf(j exec.Job) broker.Job {
+	args := j.Args
+	if args == nil {
+		args = []string{}
+	}
+	return broker.Job{ID: j.ID, Invocation: j.Invocation, Episode: j.Episode, Effect: j.Need.Effect, Scope: j.Need.Scope,
+		Payload: hashref.MustMarshal(map[string]any{
+			"call": j.Invocation, "effect": j.EffectID, "profile": j.Profile, "args": args, "tool": j.Tool, "policy_digest": j.Policy,
+			"started": j.Started.UTC().Format(time.RFC3339Nano),
+		})}
 }

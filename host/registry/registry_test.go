@@ -148,6 +148,9 @@ func TestBadManifestsPublishNothing(t *testing.T) {
 		"absolute path":   {manifest(item("a", map[string]any{"transitionFnFile": "/a.star"})), "inside the manifest's folder"},
 		"file missing":    {manifest(item("a", map[string]any{"transitionFnFile": "b.star"})), "did not come"},
 		"no engine":       {manifest(item("a", map[string]any{"transitionFnFile": "a.lua"})), "no engine"},
+		"access approved": {manifest(item("a", map[string]any{"access": map[string]any{"effect": "E", "scope": "s", "cost": 1, "approval": true}})), "access: approval belongs to"},
+		"approved or not": {manifest(item("a", map[string]any{"declaredEffects": []any{
+			map[string]any{"effect": "E", "scope": "s", "cost": 1, "approval": true}, map[string]any{"effect": "E", "scope": "s", "cost": 1}}})), "with approval and without"},
 		"bad ref":         {manifest(item("a", map[string]any{"transitionFnFile": nil, "transitionFn": "sha256:x"})), "64 lower-case"},
 		"unknown ref":     {manifest(item("a", map[string]any{"transitionFnFile": nil, "transitionFn": hashref.SumString("x").String()})), "not in the store"},
 		"no schema":       {manifest(item("a", map[string]any{"inputSchema": nil})), "inputSchema: must be given"},

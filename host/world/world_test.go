@@ -41,24 +41,24 @@ func TestDecide(t *testing.T) {
 		want  Denial
 		left  int64
 	}{
-		{"two grants add up", Need{"Workspace.Read", "worktree", 7}, 0, now, "", 7},
-		{"exactly what is left", Need{"Workspace.Read", "worktree", 2}, 5, now, "", 7},
-		{"one more than is left", Need{"Workspace.Read", "worktree", 3}, 5, now, DeniedBudget, 7},
-		{"overspent", Need{"Workspace.Read", "worktree", 0}, 8, now, DeniedBudget, 7},
-		{"free in an empty budget", Need{"Git.Read", "worktree", 0}, 0, now, "", 0},
-		{"effect not granted", Need{"Workspace.Write", "worktree", 1}, 0, now, DeniedEffect, 0},
-		{"effect name is exact", Need{"workspace.read", "worktree", 1}, 0, now, DeniedEffect, 0},
-		{"scope not granted", Need{"Git.Read", "other", 0}, 0, now, DeniedScope, 0},
-		{"at its end", Need{"Workspace.Read", "worktree", 1}, 0, now.Add(time.Hour), DeniedExpired, 7},
-		{"expiry is told before budget", Need{"Workspace.Read", "worktree", 9}, 0, now.Add(time.Hour), DeniedExpired, 7},
-		{"no overflow", Need{"Workspace.Read", "worktree", hashref.MaxInt}, hashref.MaxInt, now, DeniedBudget, 7},
+		{"two grants add up", Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 7}, 0, now, "", 7},
+		{"exactly what is left", Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 2}, 5, now, "", 7},
+		{"one more than is left", Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 3}, 5, now, DeniedBudget, 7},
+		{"overspent", Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 0}, 8, now, DeniedBudget, 7},
+		{"free in an empty budget", Need{Effect: "Git.Read", Scope: "worktree", Cost: 0}, 0, now, "", 0},
+		{"effect not granted", Need{Effect: "Workspace.Write", Scope: "worktree", Cost: 1}, 0, now, DeniedEffect, 0},
+		{"effect name is exact", Need{Effect: "workspace.read", Scope: "worktree", Cost: 1}, 0, now, DeniedEffect, 0},
+		{"scope not granted", Need{Effect: "Git.Read", Scope: "other", Cost: 0}, 0, now, DeniedScope, 0},
+		{"at its end", Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 1}, 0, now.Add(time.Hour), DeniedExpired, 7},
+		{"expiry is told before budget", Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 9}, 0, now.Add(time.Hour), DeniedExpired, 7},
+		{"no overflow", Need{Effect: "Workspace.Read", Scope: "worktree", Cost: hashref.MaxInt}, hashref.MaxInt, now, DeniedBudget, 7},
 	} {
 		if got, left := s.Decide(c.need, c.spent, c.at); got != c.want || left != c.left {
 			t.Errorf("%s: Decide = %q, %d; want %q, %d", c.name, got, left, c.want, c.left)
 		}
 	}
 	s.Revoked = true
-	if got, _ := s.Decide(Need{"Workspace.Read", "worktree", 1}, 0, now); got != DeniedExpired {
+	if got, _ := s.Decide(Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 1}, 0, now); got != DeniedExpired {
 		t.Errorf("revoked: %q", got)
 	}
 	huge := Session{Expires: now.Add(time.Hour), Grants: []Grant{{"E", "s", hashref.MaxInt}, {"E", "s", hashref.MaxInt}}}
