@@ -129,7 +129,7 @@ func (b *box) run() error {
 		return err
 	}
 	// The command's alone, so that their end is the end of all that it started.
-	for fd := range 3 {
+	for fd := range 2 {
 		_ = unix.Close(fd)
 	}
 	b.say(report{Started: true})

@@ -14,6 +14,8 @@ type groups struct{}
 
 func findGroups() groups { return groups{} }
 
+type trees struct{}
+
 // Run cannot be had here.
 type Run struct{}
 

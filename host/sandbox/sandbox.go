@@ -13,6 +13,7 @@ type Config struct {
 type Sandbox struct {
 	cfg    Config
 	groups groups
+	trees  trees
 	hooks  hooks
 }
 

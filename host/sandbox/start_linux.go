@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -36,7 +37,7 @@ const (
 // Run is one command at work.
 type Run struct {
 	spec    *Spec
-	found   *found
+	base    *found // what was in the tree before
 	group   *group
 	cmd     *exec.Cmd
 	stdout  *stream
@@ -111,10 +112,10 @@ func (r *Run) started(ctx context.Context) error {
 
 // start looks at the tree and starts the sandbox's first process.
 func (s *Sandbox) start(ctx context.Context, spec *Spec, probe bool) (*Run, error) {
-	f := &found{}
+	f, base := &found{}, &found{}
+	var err error
 	if spec.Tree != nil {
-		var err error
-		if f, err = look(ctx, spec.Tree); err != nil {
+		if f, base, err = s.trees.enter(ctx, spec.Tree); err != nil {
 			return nil, err
 		}
 	}
@@ -128,11 +129,14 @@ func (s *Sandbox) start(ctx context.Context, spec *Spec, probe bool) (*Run, erro
 	if spec.Tree != nil {
 		o.Tree = spec.Tree.Path
 	}
-	var err error
-	if o.ReadOnly, err = binds(spec.ReadOnly); err != nil {
-		return nil, err
+	var r *Run
+	if o.ReadOnly, err = binds(spec.ReadOnly); err == nil {
+		r, err = s.launch(ctx, spec, base, &o)
 	}
-	return s.launch(ctx, spec, f, &o)
+	if err != nil && spec.Tree != nil {
+		s.trees.leave(spec.Tree)
+	}
+	return r, err
 }
 
 // binds says where read-only paths are shown: at their names, and where their names lead.
@@ -153,7 +157,7 @@ func binds(paths []string) ([]bind, error) {
 }
 
 // launch starts process 1 of the sandbox and all that serves it here.
-func (s *Sandbox) launch(ctx context.Context, spec *Spec, f *found, o *order) (*Run, error) {
+func (s *Sandbox) launch(ctx context.Context, spec *Spec, base *found, o *order) (*Run, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -165,7 +169,7 @@ func (s *Sandbox) launch(ctx context.Context, spec *Spec, f *found, o *order) (*
 	if err != nil {
 		return nil, fmt.Errorf("control group: %w", err)
 	}
-	r := &Run{spec: spec, found: f, group: g, began: time.Now(), runs: make(chan struct{}), done: make(chan struct{})}
+	r := &Run{spec: spec, base: base, group: g, began: time.Now(), runs: make(chan struct{}), done: make(chan struct{})}
 	m := &meter{most: spec.Limits.Output, over: func() { r.end(LimitOutput) }}
 	r.stdout, r.stderr = newStream(m, spec.Limits.Keep), newStream(m, spec.Limits.Keep)
 	reports, err := r.exec(s.cfg.Command)
@@ -198,7 +202,7 @@ func (r *Run) exec(command []string) (reports *os.File, err error) {
 	}
 	defer said.Close()
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
+	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=all"}
 	cmd.Dir = "/"
 	if len(r.spec.Stdin) > 0 {
 		cmd.Stdin = bytes.NewReader(r.spec.Stdin)
@@ -260,7 +264,10 @@ func (r *Run) serve(ctx context.Context, s *Sandbox, reports *os.File) {
 	r.result, r.err = r.conclude(rep, heard, err, starved)
 	r.result.Stdout, r.result.Stderr = r.stdout.output(), r.stderr.output()
 	r.result.Wall = time.Since(r.began)
-	r.sweep()
+	if spec := r.spec; spec.Tree != nil {
+		r.sweep(s)
+		s.trees.leave(spec.Tree)
+	}
 }
 
 // listen reads reports until process 1 is gone, and gives the last.
@@ -394,26 +401,26 @@ type StepError struct{ Step, Why string }
 
 func (e *StepError) Error() string { return e.Step + ": " + e.Why }
 
-// sweep puts the tree in order. A tree that cannot be is an error, whatever the command did.
-func (r *Run) sweep() {
-	if r.spec.Tree == nil {
-		return
-	}
+// sweep puts the tree in order. A tree that cannot be is an error, whatever the command did;
+// while other runs are in it, they may be what stands in the way, and the last one sees to it.
+func (r *Run) sweep(s *Sandbox) {
 	ctx, cancel := context.WithTimeout(context.Background(), sweepTime) // the run's own context may have ended
 	defer cancel()
 	var err error
 	for range sweepTries {
 		var names []string
-		names, err = r.found.sweep(ctx, r.spec.Tree)
+		names, err = r.base.sweep(ctx, r.spec.Tree)
 		r.result.Removed = append(r.result.Removed, names...)
 		if err == nil {
 			break
 		}
 	}
+	slices.Sort(r.result.Removed)
+	r.result.Removed = slices.Compact(r.result.Removed)
 	if len(r.result.Removed) > MaxRemoved {
 		r.result.Removed = r.result.Removed[:MaxRemoved]
 	}
-	if err != nil {
+	if err != nil && s.trees.alone(r.spec.Tree) {
 		r.err = errors.Join(r.err, &world.Error{Op: "sandbox.sweep", Kind: world.KindInternal, Subject: r.spec.Tree.Path,
 			Msg: "what the command made under protected names could not be taken away", Hint: "look at the worktree", Err: err})
 	}

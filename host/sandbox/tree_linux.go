@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -67,6 +68,62 @@ func look(ctx context.Context, t *Tree) (*found, error) {
 		return nil
 	})
 	return f, err
+}
+
+// trees are those in which commands run. Runs that overlap share what was found before the
+// first of them: what one of them plants must not pass for what was there, in the eyes of
+// the next.
+type trees struct {
+	mu sync.Mutex
+	m  map[string]*shared
+}
+
+type shared struct {
+	users int // guarded by trees.mu
+	mu    sync.Mutex
+	base  *found
+}
+
+// enter looks at a tree for a run: now is what is to be mounted, base what sweep compares
+// with. leave must be called when the run has swept.
+func (s *trees) enter(ctx context.Context, t *Tree) (now, base *found, err error) {
+	s.mu.Lock()
+	e := s.m[t.Path]
+	if e == nil {
+		if s.m == nil {
+			s.m = make(map[string]*shared)
+		}
+		e = &shared{}
+		s.m[t.Path] = e
+	}
+	e.users++
+	s.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now, err = look(ctx, t); err != nil {
+		s.leave(t)
+		return nil, nil, err
+	}
+	if e.base == nil {
+		e.base = now
+	}
+	return now, e.base, nil
+}
+
+// alone tells whether no other run is in the tree.
+func (s *trees) alone(t *Tree) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m[t.Path].users == 1
+}
+
+func (s *trees) leave(t *Tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.m[t.Path]
+	if e.users--; e.users == 0 {
+		delete(s.m, t.Path)
+	}
 }
 
 // sweep takes away what is denied and was not there before, puts back denied links, and
