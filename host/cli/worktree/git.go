@@ -125,12 +125,15 @@ func said(err error, words string) bool {
 	return errors.As(err, &f) && strings.Contains(f.said, words)
 }
 
-// bounded keeps the first maxOutput bytes.
-type bounded struct{ bytes.Buffer }
+// bounded keeps the first maxOutput bytes. It must not have the buffer's ReadFrom, which
+// knows no bound.
+type bounded struct{ kept bytes.Buffer }
+
+func (b *bounded) String() string { return b.kept.String() }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if room := maxOutput - b.Len(); room > 0 {
-		b.Buffer.Write(p[:min(room, len(p))])
+	if room := maxOutput - b.kept.Len(); room > 0 {
+		b.kept.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"ailang.dev/world/host/hashref"
@@ -66,8 +67,8 @@ func checkMessage(m string) (string, error) {
 		return "", refuse("message is empty")
 	case len(m) > MaxMessage:
 		return "", refuse("message is too long: %d bytes, at most %d", len(m), MaxMessage)
-	case !utf8.ValidString(m) || strings.ContainsRune(m, 0):
-		return "", refuse("message is not text")
+	case !utf8.ValidString(m) || strings.ContainsFunc(m, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+		return "", refuse("message holds what is not text, or control characters")
 	case ownTrailer.MatchString(m):
 		return "", refuse("message must not hold the trailer %s: it is added here", Trailer)
 	}
@@ -163,7 +164,7 @@ func (c *call) commit(ctx context.Context, lock *indexLock, message string, path
 	if err := c.listFiles(ctx, two{a: parent, b: m.id}, &d); err != nil {
 		return nil, err
 	}
-	if err := c.stage(ctx, m, s.taken); err != nil {
+	if err := c.stage(ctx, m, append(s.gone, s.taken...)); err != nil {
 		return nil, err
 	}
 	if err := c.move(ctx, lock, m, message); err != nil {

@@ -8,7 +8,8 @@ import (
 
 // ourConfig is the whole configuration that git runs with, beside what settings adds. What
 // git would do anyway is spelled out where doing otherwise would run something, reach the
-// network, or read or write elsewhere.
+// network, or read or write elsewhere. Messages hold no control character, so that none of
+// their lines is a comment.
 const ourConfig = `	bare = false
 	hooksPath = /dev/null
 	fsmonitor = false
@@ -23,6 +24,7 @@ const ourConfig = `	bare = false
 	sshCommand = false
 	askPass = false
 	logAllRefUpdates = false
+	commentChar = ""
 	autocrlf = false
 	safecrlf = false
 	quotePath = true

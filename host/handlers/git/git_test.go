@@ -80,7 +80,7 @@ func (b *bench) write(dir, name, text string) {
 // plain is git as the person runs it.
 func (b *bench) plain(dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(b.Context(), gitPath(b.T), args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + b.home, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
 		"GIT_AUTHOR_NAME=P", "GIT_AUTHOR_EMAIL=p@x", "GIT_COMMITTER_NAME=P", "GIT_COMMITTER_EMAIL=p@x"}
 	return cmd
@@ -98,17 +98,33 @@ func (b *bench) git(dir string, args ...string) string {
 // perform does an effect, given the payload's members as Go values.
 func (b *bench) perform(ctx context.Context, op string, members map[string]any) ([]byte, error) {
 	b.Helper()
-	effect := EffectRead
-	if op == "commit" {
-		effect = EffectCommit
+	must(b.T, b.h.Ready(ctx, episode, effectOf(op), Scope))
+	return b.h.Perform(ctx, request(op, members))
+}
+
+// attempt is perform without being ready.
+func (b *bench) attempt(op string, members map[string]any) ([]byte, error) {
+	if op != "commit" {
+		members = nil
 	}
+	return b.h.Perform(b.Context(), request(op, members))
+}
+
+func effectOf(op string) string {
+	if op == "commit" {
+		return EffectCommit
+	}
+	return EffectRead
+}
+
+func request(op string, members map[string]any) broker.Request {
+	effect := effectOf(op)
 	all := map[string]any{"op": op}
 	for k, v := range members {
 		all[k] = v
 	}
-	must(b.T, b.h.Ready(ctx, episode, effect, Scope))
-	return b.h.Perform(ctx, broker.Request{Episode: episode, EffectID: "e1", Payload: hashref.MustMarshal(all),
-		Need: world.Need{Effect: effect, Scope: Scope, Cost: 1}})
+	return broker.Request{Episode: episode, EffectID: "e1", Payload: hashref.MustMarshal(all),
+		Need: world.Need{Effect: effect, Scope: Scope, Cost: 1}}
 }
 
 // do is perform for what is answered.
@@ -143,22 +159,4 @@ func (b *bench) refused(op string, members map[string]any, words string) {
 	if text, _ := v["refused"].(string); v["ok"] != false || !strings.Contains(text, words) {
 		b.Errorf("%s %v: got %v, want a refusal with %q", op, members, v, words)
 	}
-}
-
-func TestFirst(t *testing.T) {
-	b := newBench(t)
-	b.write(b.tree, "a.txt", "one\n2\nthree\n")
-	b.write(b.tree, "new/c.txt", "c\n")
-	os.Remove(filepath.Join(b.tree, "dir/b.txt"))
-	t.Log(b.do("status", nil))
-	t.Log(b.do("diff", nil))
-	t.Log(b.do("log", nil))
-	t.Log(b.do("show", nil))
-	t.Log(b.do("show", map[string]any{"path": "a.txt"}))
-	t.Log(b.do("commit", map[string]any{"message": "second\n\nCo-authored-by: x <y@z>"}))
-	t.Log(b.do("log", nil))
-	t.Log(b.do("status", nil))
-	t.Log(b.git(b.tree, "status"))
-	t.Log(b.git(b.tree, "show", "--format=fuller"))
-	t.Log(b.git(b.repo, "fsck"))
 }

@@ -16,7 +16,7 @@ func asFailure(err error, f **failure) bool { return errors.As(err, f) }
 func (c *call) headCommit(ctx context.Context) (string, error) {
 	id, err := c.line(ctx, run{args: []string{"rev-parse", "--verify", "--quiet", "HEAD^{commit}"}})
 	var none *failure
-	if asFailure(err, &none) {
+	if asFailure(err, &none) && none.code == 1 {
 		return "", refuse("the worktree's branch has no commit yet")
 	}
 	return id, err

@@ -196,20 +196,21 @@ func (c *call) environ(work string, r run) []string {
 	}
 }
 
-// bounded keeps the first max bytes and drops the rest, or stops there.
+// bounded keeps the first max bytes and drops the rest, or stops there. It must not have
+// the buffer's ReadFrom, which knows no bound.
 type bounded struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	max  int
 	stop bool // git is ended at the bound
 	cut  bool
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	room := b.max - b.Len()
+	room := b.max - b.kept.Len()
 	if len(p) <= room {
-		return b.Buffer.Write(p)
+		return b.kept.Write(p)
 	}
-	b.Buffer.Write(p[:room])
+	b.kept.Write(p[:room])
 	b.cut = true
 	if b.stop {
 		return room, errEnough
@@ -217,7 +218,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (b *bounded) enough() bool { return b.stop && b.cut }
+func (b *bounded) String() string { return b.kept.String() }
+func (b *bounded) enough() bool   { return b.stop && b.cut }
 
 // deadline is a context that outlives the caller's, for what must not be cut in half.
 func deadline(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

@@ -32,6 +32,7 @@ type snapshot struct {
 	fresh   bool // its objects go with the call
 	deny    func(segs []string) string
 	taken   []string // paths that are in the tree as they are in the worktree
+	gone    []string // those that are not in the tree, since they are not in the worktree
 	left    []leftOut
 	more    bool            // not all that was left out is told
 	real    map[string]bool // directories that were looked at, and whether they are ones
@@ -92,14 +93,17 @@ func (s *snapshot) take(ctx context.Context, base string, all []change) (string,
 			return "", err
 		}
 		why, err := s.copy(p)
+		switch {
+		case errors.Is(err, errGone):
+			s.gone, err = append(s.gone, p), nil
+		case why != "":
+			s.leave(p, "%s", why)
+		case err == nil:
+			s.taken = append(s.taken, p)
+		}
 		if err != nil {
 			return "", err
 		}
-		if why != "" {
-			s.leave(p, "%s", why)
-			continue
-		}
-		s.taken = append(s.taken, p)
 	}
 	return s.write(ctx, base)
 }
@@ -114,9 +118,15 @@ func (s *snapshot) write(ctx context.Context, base string) (string, error) {
 	if _, err := s.c.ask(ctx, r); err != nil {
 		return "", err
 	}
-	if len(s.taken) > 0 {
-		r.args = []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}
-		r.stdin = nulled(s.taken)
+	for _, step := range []struct {
+		paths []string
+		how   []string
+	}{{s.gone, []string{"--force-remove"}}, {s.taken, []string{"--add", "--replace"}}} {
+		if len(step.paths) == 0 {
+			continue
+		}
+		r.args = append(append([]string{"update-index"}, step.how...), "-z", "--stdin")
+		r.stdin = nulled(step.paths)
 		if _, err := s.c.ask(ctx, r); err != nil {
 			return "", err
 		}
@@ -183,16 +193,18 @@ func (s *snapshot) copyAttributes(paths []string) error {
 	return nil
 }
 
-// copy copies one path, or finds that it is gone, which is a change too. why is the reason
-// not to take it.
+// errGone says that a path is no longer in the worktree, which is a change too.
+var errGone = errors.New("the path is gone")
+
+// copy copies one path. why is the reason not to take it.
 func (s *snapshot) copy(p string) (why string, err error) {
 	if !s.isDir(path.Dir(p)) {
-		return "", s.forget(p) // what a link in a directory's place leads to is not p
+		return "", errGone // what a link in a directory's place leads to is not p
 	}
 	fi, err := s.top.Lstat(p)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && fi.IsDir():
-		return "", s.forget(p)
+		return "", errGone
 	case err != nil:
 		return "it cannot be read", nil
 	case fi.Mode().Type() == fs.ModeSymlink:
@@ -214,15 +226,6 @@ func (s *snapshot) isDir(p string) bool {
 		s.real[p] = is
 	}
 	return is
-}
-
-// forget removes a copy that attributes needed, of a file that is now gone.
-func (s *snapshot) forget(p string) error {
-	err := s.copies.Remove(p)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENOTEMPTY) {
-		return nil
-	}
-	return err
 }
 
 func (s *snapshot) copyLink(p string) (why string, err error) {
