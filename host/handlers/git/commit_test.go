@@ -24,7 +24,7 @@ func (b *bench) refs(but string) string {
 		}
 	}
 	head, err := os.ReadFile(b.repo + "/.git/HEAD")
-	must(b.T, err)
+	must(b.TB, err)
 	return strings.Join(others, "\n") + string(head)
 }
 

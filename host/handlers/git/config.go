@@ -24,7 +24,7 @@ const ourConfig = `	bare = false
 	sshCommand = false
 	askPass = false
 	logAllRefUpdates = false
-	commentChar = ""
+	commentChar = "` + "\x1f" + `"
 	autocrlf = false
 	safecrlf = false
 	quotePath = true

@@ -16,7 +16,7 @@ func (b *bench) trap() (program string, sprung func() bool) {
 	dir := b.TempDir()
 	program = filepath.Join(dir, "trap")
 	// Filters and monitors get what they answer with; the mark is what counts.
-	must(b.T, os.WriteFile(program, []byte("#!/bin/sh\necho \"$0 $*\" >>"+dir+"/sprung\n[ \"$1\" = stop ] || cat 2>/dev/null\nexit 0\n"), 0o755))
+	must(b.TB, os.WriteFile(program, []byte("#!/bin/sh\necho \"$0 $*\" >>"+dir+"/sprung\n[ \"$1\" = stop ] || cat 2>/dev/null\nexit 0\n"), 0o755))
 	return program, func() bool {
 		_, err := os.Stat(filepath.Join(dir, "sprung"))
 		os.Remove(filepath.Join(dir, "sprung"))
@@ -62,8 +62,8 @@ func TestNothingConfiguredIsRun(t *testing.T) {
 		return func(b *bench, trap string) {
 			for _, name := range []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-index-change", "reference-transaction",
 				"post-checkout", "post-rewrite", "pre-auto-gc", "fsmonitor-watchman", "post-merge", "pre-push", "sendemail-validate"} {
-				must(b.T, os.MkdirAll(dir(b), 0o755))
-				must(b.T, os.Symlink(trap, filepath.Join(dir(b), name)))
+				must(b.TB, os.MkdirAll(dir(b), 0o755))
+				must(b.TB, os.Symlink(trap, filepath.Join(dir(b), name)))
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestNothingConfiguredIsRun(t *testing.T) {
 				b.git(b.repo, "config", k, v)
 			}
 			id := b.git(b.tree, "rev-parse", "HEAD:dir/b.txt")
-			must(b.T, os.Remove(filepath.Join(b.repo, ".git/objects", id[:2], id[2:])))
+			must(b.TB, os.Remove(filepath.Join(b.repo, ".git/objects", id[:2], id[2:])))
 			// What is missing is a failure here, told as one.
 			if _, err := b.perform(b.Context(), "show", map[string]any{"path": "dir/b.txt"}); err == nil {
 				b.Error("an object that is missing was shown")
@@ -178,7 +178,7 @@ func TestNothingConfiguredIsRun(t *testing.T) {
 // TestRepositoryLeadsElsewhere puts something else in the place of each part of a
 // repository that git goes by. Nothing of it is served.
 func TestRepositoryLeadsElsewhere(t *testing.T) {
-	move := func(b *bench, from, to string) { must(b.T, os.Rename(from, to)) }
+	move := func(b *bench, from, to string) { must(b.TB, os.Rename(from, to)) }
 	other := func(b *bench) string {
 		dir := b.TempDir()
 		b.git(dir, "init", "-q", "-b", "main")
@@ -192,17 +192,17 @@ func TestRepositoryLeadsElsewhere(t *testing.T) {
 			at := filepath.Join(b.repo, ".git", name)
 			away := filepath.Join(b.TempDir(), "away")
 			if err := os.Rename(at, away); err != nil {
-				must(b.T, os.MkdirAll(filepath.Dir(at), 0o755))
+				must(b.TB, os.MkdirAll(filepath.Dir(at), 0o755))
 				b.write(filepath.Dir(away), "away", "x\n")
 			}
-			must(b.T, os.Symlink(away, at))
+			must(b.TB, os.Symlink(away, at))
 		}
 	}
 	for name, plant := range map[string]func(b *bench){
-		".git is a link": func(b *bench) { move(b, b.tree+"/.git", b.tree+"/dot"); must(b.T, os.Symlink("dot", b.tree+"/.git")) },
+		".git is a link": func(b *bench) { move(b, b.tree+"/.git", b.tree+"/dot"); must(b.TB, os.Symlink("dot", b.tree+"/.git")) },
 		".git is a link to a repository": func(b *bench) {
-			must(b.T, os.Remove(b.tree+"/.git"))
-			must(b.T, os.Symlink(other(b)+"/.git", b.tree+"/.git"))
+			must(b.TB, os.Remove(b.tree+"/.git"))
+			must(b.TB, os.Symlink(other(b)+"/.git", b.tree+"/.git"))
 		},
 		".git names another repository": func(b *bench) { b.write(b.tree, ".git", "gitdir: "+other(b)+"/.git\n") },
 		".git names the main checkout":  func(b *bench) { b.write(b.tree, ".git", "gitdir: "+b.repo+"/.git\n") },
@@ -217,12 +217,15 @@ func TestRepositoryLeadsElsewhere(t *testing.T) {
 			b.write(b.tree, "r/worktrees/w/gitdir", b.tree+"/.git\n")
 			b.write(b.tree, ".git", "gitdir: r/worktrees/w\n")
 		},
-		".git is a FIFO":            func(b *bench) { must(b.T, os.Remove(b.tree+"/.git")); must(b.T, syscall.Mkfifo(b.tree+"/.git", 0o644)) },
-		".git is gone":              func(b *bench) { must(b.T, os.Remove(b.tree+"/.git")) },
+		".git is a FIFO": func(b *bench) {
+			must(b.TB, os.Remove(b.tree+"/.git"))
+			must(b.TB, syscall.Mkfifo(b.tree+"/.git", 0o644))
+		},
+		".git is gone":              func(b *bench) { must(b.TB, os.Remove(b.tree+"/.git")) },
 		".git holds something else": func(b *bench) { b.write(b.tree, ".git", "hello\n") },
 		"commondir names another":   func(b *bench) { b.write(b.repo, ".git/worktrees/ep/commondir", other(b)+"/.git\n") },
 		"a .git folder names another": func(b *bench) {
-			must(b.T, os.Remove(b.tree+"/.git"))
+			must(b.TB, os.Remove(b.tree+"/.git"))
 			b.git(b.tree, "init", "-q")
 			b.write(b.tree, ".git/commondir", other(b)+"/.git\n")
 		},
@@ -246,8 +249,8 @@ func TestRepositoryLeadsElsewhere(t *testing.T) {
 			b.git(b.repo, "config", "core.repositoryFormatVersion", "1")
 			b.write(b.repo, ".git/config", "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\trefStorage = reftable\n")
 		},
-		"the worktree is a link":         func(b *bench) { move(b, b.tree, b.tree+"-x"); must(b.T, os.Symlink(b.tree+"-x", b.tree)) },
-		"the worktree is a plain folder": func(b *bench) { must(b.T, os.RemoveAll(b.tree)); must(b.T, os.Mkdir(b.tree, 0o755)) },
+		"the worktree is a link":         func(b *bench) { move(b, b.tree, b.tree+"-x"); must(b.TB, os.Symlink(b.tree+"-x", b.tree)) },
+		"the worktree is a plain folder": func(b *bench) { must(b.TB, os.RemoveAll(b.tree)); must(b.TB, os.Mkdir(b.tree, 0o755)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -368,18 +371,18 @@ func TestWorktreeIsNotElsewhere(t *testing.T) {
 // git has listed it. Neither diff nor commit holds what they lead to.
 func TestRacesReadNothingOutside(t *testing.T) {
 	for name, swap := range map[string]func(b *bench){
-		"directory": func(b *bench) { must(b.T, os.RemoveAll(b.tree+"/dir")); must(b.T, os.Symlink(b.home, b.tree+"/dir")) },
+		"directory": func(b *bench) { must(b.TB, os.RemoveAll(b.tree+"/dir")); must(b.TB, os.Symlink(b.home, b.tree+"/dir")) },
 		"file": func(b *bench) {
-			must(b.T, os.Remove(b.tree+"/dir/b.txt"))
-			must(b.T, os.Symlink(b.home+"/b.txt", b.tree+"/dir/b.txt"))
+			must(b.TB, os.Remove(b.tree+"/dir/b.txt"))
+			must(b.TB, os.Symlink(b.home+"/b.txt", b.tree+"/dir/b.txt"))
 		},
 		"fifo": func(b *bench) {
-			must(b.T, os.Remove(b.tree+"/dir/b.txt"))
-			must(b.T, syscall.Mkfifo(b.tree+"/dir/b.txt", 0o644))
+			must(b.TB, os.Remove(b.tree+"/dir/b.txt"))
+			must(b.TB, syscall.Mkfifo(b.tree+"/dir/b.txt", 0o644))
 		},
 		"worktree": func(b *bench) {
-			must(b.T, os.Remove(b.tree+"/dir/b.txt"))
-			must(b.T, os.Mkdir(b.tree+"/dir/b.txt", 0o755))
+			must(b.TB, os.Remove(b.tree+"/dir/b.txt"))
+			must(b.TB, os.Mkdir(b.tree+"/dir/b.txt", 0o755))
 		},
 	} {
 		for _, op := range []string{"diff", "commit"} {

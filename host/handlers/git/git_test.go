@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,15 +22,15 @@ const episode = "ep"
 // bench is a repository of a person's, with a worktree for the episode as the command line
 // makes it, and a handler.
 type bench struct {
-	*testing.T
+	testing.TB
 	h                *Handler
 	home, repo, tree string
 	logEnd           int64
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
-	b := &bench{T: t, logEnd: 7}
+	b := &bench{TB: t, logEnd: 7}
 	top := t.TempDir()
 	b.home, b.repo, b.tree = filepath.Join(top, "home"), filepath.Join(top, "repo"), filepath.Join(top, "ws", episode)
 	for _, d := range []string{b.home, b.repo, filepath.Dir(b.tree), filepath.Join(top, "scratch")} {
@@ -48,22 +49,22 @@ func newBench(t *testing.T) *bench {
 func (b *bench) handler(scratch string) *Handler {
 	b.Helper()
 	h, err := New(b.Context(), Config{
-		Root: filepath.Dir(b.tree), Git: gitPath(b.T), Scratch: scratch, Store: "store1",
+		Root: filepath.Dir(b.tree), Git: gitPath(b.TB), Scratch: scratch, Store: "store1",
 		LogEnd: func(context.Context) (int64, error) { return b.logEnd, nil },
 		Now:    func() time.Time { return time.Unix(1_700_000_000, 0) },
 	})
-	must(b.T, err)
+	must(b.TB, err)
 	return h
 }
 
-func gitPath(t *testing.T) string {
+func gitPath(t testing.TB) string {
 	t.Helper()
 	p, err := exec.LookPath("git")
 	must(t, err)
 	return p
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -73,13 +74,13 @@ func must(t *testing.T, err error) {
 func (b *bench) write(dir, name, text string) {
 	b.Helper()
 	at := filepath.Join(dir, name)
-	must(b.T, os.MkdirAll(filepath.Dir(at), 0o755))
-	must(b.T, os.WriteFile(at, []byte(text), 0o644))
+	must(b.TB, os.MkdirAll(filepath.Dir(at), 0o755))
+	must(b.TB, os.WriteFile(at, []byte(text), 0o644))
 }
 
 // plain is git as the person runs it.
 func (b *bench) plain(dir string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(b.Context(), gitPath(b.T), args...)
+	cmd := exec.CommandContext(b.Context(), gitPath(b.TB), args...)
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + b.home, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C",
 		"GIT_AUTHOR_NAME=P", "GIT_AUTHOR_EMAIL=p@x", "GIT_COMMITTER_NAME=P", "GIT_COMMITTER_EMAIL=p@x"}
@@ -98,7 +99,7 @@ func (b *bench) git(dir string, args ...string) string {
 // perform does an effect, given the payload's members as Go values.
 func (b *bench) perform(ctx context.Context, op string, members map[string]any) ([]byte, error) {
 	b.Helper()
-	must(b.T, b.h.Ready(ctx, episode, effectOf(op), Scope))
+	must(b.TB, b.h.Ready(ctx, episode, effectOf(op), Scope))
 	return b.h.Perform(ctx, request(op, members))
 }
 
@@ -135,7 +136,7 @@ func (b *bench) do(op string, members map[string]any) map[string]any {
 		b.Fatalf("%s %v: %v", op, members, err)
 	}
 	var v map[string]any
-	must(b.T, json.Unmarshal(out, &v))
+	must(b.TB, json.Unmarshal(out, &v))
 	if v["tool"] != b.h.stamp || v["policy_digest"] != policy.Default().For(episode).Digest() {
 		b.Fatalf("%s: who did it is not told: %v", op, v)
 	}
@@ -159,4 +160,15 @@ func (b *bench) refused(op string, members map[string]any, words string) {
 	if text, _ := v["refused"].(string); v["ok"] != false || !strings.Contains(text, words) {
 		b.Errorf("%s %v: got %v, want a refusal with %q", op, members, v, words)
 	}
+}
+
+// forBench is a bench whose worktree has files enough to be looked at.
+func forBench(tb testing.TB) (h *Handler, tree string, plain func(dir string, args ...string) *exec.Cmd) {
+	b := newBench(tb)
+	for i := range 1000 {
+		b.write(b.tree, fmt.Sprintf("d%d/f%d", i%10, i), "x\n")
+	}
+	b.git(b.tree, "add", "-A")
+	b.git(b.tree, "commit", "-qm", "many")
+	return b.h, b.tree, b.plain
 }

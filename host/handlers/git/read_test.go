@@ -179,7 +179,7 @@ func TestLog(t *testing.T) {
 
 func (b *bench) file(text string) string {
 	at := filepath.Join(b.TempDir(), "file")
-	must(b.T, os.WriteFile(at, []byte(text), 0o644))
+	must(b.TB, os.WriteFile(at, []byte(text), 0o644))
 	return at
 }
 
@@ -209,8 +209,8 @@ func TestUnusualRepositories(t *testing.T) {
 	for name, change := range map[string]func(b *bench){
 		"packed": func(b *bench) { b.git(b.repo, "gc", "-q"); b.git(b.repo, "pack-refs", "--all", "--prune") },
 		"no logs": func(b *bench) {
-			must(b.T, os.RemoveAll(b.repo+"/.git/logs"))
-			must(b.T, os.RemoveAll(b.repo+"/.git/worktrees/ep/logs"))
+			must(b.TB, os.RemoveAll(b.repo+"/.git/logs"))
+			must(b.TB, os.RemoveAll(b.repo+"/.git/worktrees/ep/logs"))
 		},
 		"split index": func(b *bench) { b.git(b.tree, "update-index", "--split-index") },
 		"sparse": func(b *bench) {
@@ -226,19 +226,19 @@ func TestUnusualRepositories(t *testing.T) {
 			b.git(b.repo, "multi-pack-index", "write")
 		},
 		"its own clone": func(b *bench) {
-			must(b.T, os.RemoveAll(b.tree))
+			must(b.TB, os.RemoveAll(b.tree))
 			b.git(b.repo, "clone", "-q", "--no-local", ".", b.tree)
 			b.git(b.tree, "checkout", "-q", "-b", "world/ep")
 		},
 		"shallow": func(b *bench) {
 			b.git(b.repo, "commit", "-q", "--allow-empty", "-m", "x")
-			must(b.T, os.RemoveAll(b.tree))
+			must(b.TB, os.RemoveAll(b.tree))
 			b.git(b.repo, "clone", "-q", "--depth=1", "file://"+b.repo, b.tree)
 			b.git(b.tree, "checkout", "-q", "-b", "world/ep")
 		},
 		"sha256": func(b *bench) {
-			must(b.T, os.RemoveAll(b.tree))
-			must(b.T, os.Mkdir(b.tree, 0o755))
+			must(b.TB, os.RemoveAll(b.tree))
+			must(b.TB, os.Mkdir(b.tree, 0o755))
 			b.git(b.tree, "init", "-q", "--object-format=sha256", "-b", "world/ep")
 			b.write(b.tree, "a.txt", "one\n")
 			b.git(b.tree, "add", "-A")
@@ -246,17 +246,17 @@ func TestUnusualRepositories(t *testing.T) {
 		},
 		"relative": func(b *bench) {
 			rel, err := filepath.Rel(b.tree, b.repo+"/.git/worktrees/ep")
-			must(b.T, err)
+			must(b.TB, err)
 			b.write(b.tree, ".git", "gitdir: "+rel+"\n")
 		},
 		"of a bare one": func(b *bench) {
-			must(b.T, os.RemoveAll(b.tree))
+			must(b.TB, os.RemoveAll(b.tree))
 			b.git(b.repo, "clone", "-q", "--bare", "--single-branch", ".", b.home+"/bare")
 			b.git(b.home+"/bare", "worktree", "add", "-q", "-b", "world/ep", b.tree, "main")
 		},
 		"no file modes": func(b *bench) {
 			b.git(b.repo, "config", "core.fileMode", "false")
-			must(b.T, os.Chmod(b.tree+"/a.txt", 0o755))
+			must(b.TB, os.Chmod(b.tree+"/a.txt", 0o755))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

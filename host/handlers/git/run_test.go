@@ -23,10 +23,10 @@ func (b *bench) standIn(script string) string {
 	b.Helper()
 	dir := b.TempDir()
 	at := filepath.Join(dir, "git")
-	must(b.T, os.WriteFile(at, []byte("#!/bin/sh\n[ \"$1\" = version ] && { echo git version 2.40.1; exit; }\n"+strings.ReplaceAll(script, "DIR", dir)+"\n"), 0o755))
+	must(b.TB, os.WriteFile(at, []byte("#!/bin/sh\n[ \"$1\" = version ] && { echo git version 2.40.1; exit; }\n"+strings.ReplaceAll(script, "DIR", dir)+"\n"), 0o755))
 	b.h.cfg.Git = at
 	h, err := New(b.Context(), b.h.cfg)
-	must(b.T, err)
+	must(b.TB, err)
 	b.h = h
 	return dir
 }
