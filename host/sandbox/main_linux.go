@@ -128,10 +128,7 @@ func (b *box) run() error {
 		}
 		return err
 	}
-	// The command's alone, so that their end is the end of all that it started.
-	for fd := range 2 {
-		_ = unix.Close(fd)
-	}
+	_, _ = unix.Close(0), unix.Close(1) // the command's; what kills this process is told on 2
 	b.say(report{Started: true})
 	w := &watcher{limits: b.order.Limits, walled: b.order.Walled, say: b.say}
 	stop := w.start()
@@ -180,7 +177,16 @@ func (b *box) child() (pid int, err error) {
 		pid, err = b.fork()
 	}()
 	<-done
-	return pid, err
+	if err != nil {
+		return 0, err
+	}
+	// Not from that thread, whose filter forbids it.
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &r); err != nil {
+		return 0, step("rlimits", err)
+	}
+	r.Cur = r.Max
+	return pid, step("rlimits", unix.Setrlimit(unix.RLIMIT_NPROC, &r))
 }
 
 func (b *box) fork() (int, error) {
@@ -198,7 +204,9 @@ func (b *box) fork() (int, error) {
 	if err != nil {
 		return 0, step("rlimits", err)
 	}
-	most := uint64(l.Processes + len(own))
+	// More than may be: what stops at the limit goes up and down below it, and may not be
+	// there when the watcher looks.
+	most := uint64(l.Processes + l.Processes/4 + len(own) + 8)
 	soft := map[int]unix.Rlimit{unix.RLIMIT_NPROC: {Cur: most, Max: most + initThreads}}
 	if !b.order.Walled {
 		soft[unix.RLIMIT_DATA] = unix.Rlimit{Cur: uint64(l.Memory)*dataFactor + dataBase, Max: uint64(l.Memory)*dataFactor + dataBase}
@@ -208,11 +216,6 @@ func (b *box) fork() (int, error) {
 			return 0, step("rlimits", err)
 		}
 	}
-	defer func() {
-		r := soft[unix.RLIMIT_NPROC]
-		r.Cur = r.Max
-		_ = unix.Setrlimit(unix.RLIMIT_NPROC, &r) // it is allowed to
-	}()
 	if err := b.giveUp(); err != nil {
 		return 0, err
 	}

@@ -202,7 +202,7 @@ func (r *Run) exec(command []string) (reports *os.File, err error) {
 	}
 	defer said.Close()
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=all"}
+	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 	cmd.Dir = "/"
 	if len(r.spec.Stdin) > 0 {
 		cmd.Stdin = bytes.NewReader(r.spec.Stdin)
@@ -374,7 +374,7 @@ func (r *Run) conclude(rep report, heard bool, waited error, starved bool) (Resu
 		res.Signal = unix.SignalName(unix.SIGKILL)
 		return res, nil
 	case !heard:
-		return res, fmt.Errorf("the sandbox's first process ended without a word: %v", waited)
+		return res, fmt.Errorf("the sandbox's first process ended without a word: %v: %s", waited, r.stderr.output().Text)
 	}
 	switch {
 	case rep.Changed:

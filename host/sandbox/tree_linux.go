@@ -268,6 +268,9 @@ func identity(dir *os.File, name string) (inode, error) {
 func readlinkAt(dir *os.File, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(int(dir.Fd()), name, buf)
+	if err == unix.EINVAL { // it is no link any more
+		return "", errChanged
+	}
 	if err != nil {
 		return "", &os.PathError{Op: "readlink", Path: name, Err: err}
 	}
