@@ -345,8 +345,16 @@ func (b *box) protect(r *root) error {
 	return step("new root", unix.Unlinkat(r.fd, strings.TrimPrefix(empty, "/"), 0))
 }
 
-// onto mounts what one descriptor stands for, read-only, over what another does.
+// onto mounts what one descriptor stands for, read-only, over what another does; a link is
+// ELOOP.
 func onto(from, at int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(at, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return unix.ELOOP
+	}
 	fd, err := unix.OpenTree(from, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH|unix.AT_RECURSIVE)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -123,7 +124,7 @@ func (s *Sandbox) start(ctx context.Context, spec *Spec, probe bool) (*Run, erro
 		s.hooks.walked()
 	}
 	o := order{
-		Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, Protect: f.protect, Cover: f.cover, Hide: spec.Hide, Limits: spec.Limits,
+		Argv: spec.Argv, Env: spec.Env, Dir: cmp.Or(spec.Dir, "/tmp"), Protect: f.protect, Cover: f.cover, Hide: spec.Hide, Limits: spec.Limits,
 		Walled: s.groups.walled(), Probe: probe,
 	}
 	if spec.Tree != nil {
