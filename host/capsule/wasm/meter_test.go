@@ -160,6 +160,10 @@ func FuzzModule(f *testing.F) {
 	f.Fuzz(func(t *testing.T, module []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*capsule.PhaseTimeout)
 		defer cancel()
+		// Metering is done here, too, so that what it comes upon leads the search.
+		if metered, err := meter(module, StepLimit); err == nil && len(metered) > MaxMetered+2*len(module)+100 {
+			t.Fatalf("%d bytes were metered to %d", len(module), len(metered))
+		}
 		src := capsule.NewSource(module)
 		checked := e.Check(ctx, src)
 		_, err := e.Run(ctx, src, []byte("{}"))
