@@ -61,6 +61,7 @@ var may = map[string]string{
 	"host/worldtest/wire":      "*",
 	"cmd/ailang-worldd":        "host/cli",
 	"test/e2e":                 "*",
+	"test/escape":              "",
 	"bench":                    "*",
 
 	"host/capsule/ailang/ailangtest": "",
