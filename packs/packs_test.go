@@ -52,7 +52,7 @@ func TestLoad(t *testing.T) {
 // What a manifest promises of each tool.
 func TestManifests(t *testing.T) {
 	for pack, ids := range map[string][]string{
-		"workspace": {"workspace-read", "workspace-write", "workspace-edit", "workspace-list", "workspace-glob", "workspace-grep",
+		"workspace": {"workspace-read", "workspace-write", "workspace-edit", "workspace-apply", "workspace-list", "workspace-glob", "workspace-grep",
 			"workspace-status", "workspace-diff", "workspace-log", "workspace-show", "workspace-commit", "workspace-exec", "workspace-job"},
 		"se-tools": {"ailang-read", "ailang-write", "ailang-edit"},
 		"human":    {"approval-request", "approval-poll"},

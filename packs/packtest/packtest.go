@@ -182,30 +182,28 @@ func Valid(s *jsonschema.Schema, text string) error {
 	return s.Validate(doc)
 }
 
-// Call plans and performs, demands that the tool declared the effect and that its schema
-// admits the output, and returns the output without tool and policy_digest.
+// planned is what Call reads of a plan.
+type planned struct {
+	Effects []struct {
+		world.Need
+		ID      string          `json:"id"`
+		Payload json.RawMessage `json:"payload"`
+	} `json:"effects"`
+	Finish bool            `json:"finish"`
+	Result json.RawMessage `json:"result"`
+}
+
+// Call plans and performs, round by round, demands that the tool declared the effects and
+// that its schema admits the output, and returns the output without tool and policy_digest.
 func (b *Bench) Call(id, args string) map[string]any {
 	b.T.Helper()
-	var p struct {
-		Effects []struct {
-			world.Need
-			ID      string          `json:"id"`
-			Payload json.RawMessage `json:"payload"`
-		} `json:"effects"`
-	}
 	tl := b.Tool(id)
-	Must(b.T, json.Unmarshal([]byte(b.Plan(id, args)), &p))
-	if len(p.Effects) != 1 || !tl.Declares(p.Effects[0].Need) {
-		b.T.Fatalf("%s %s: plans %+v", id, args, p)
-	}
-	e := p.Effects[0]
-	out, err := b.handlers[e.Effect].Perform(b.T.Context(), broker.Request{Episode: episode, EffectID: e.ID, Need: e.Need, Payload: e.Payload})
-	Must(b.T, err)
-	if err := Valid(tl.Out, string(out)); err != nil {
+	out := b.rounds(tl, args)
+	if err := Valid(tl.Out, out); err != nil {
 		b.T.Errorf("%s: %.300s: %v", id, out, err)
 	}
 	var v map[string]any
-	Must(b.T, json.Unmarshal(out, &v))
+	Must(b.T, json.Unmarshal([]byte(out), &v))
 	for _, own := range []string{"tool", "policy_digest"} {
 		if v[own] == "" || v[own] == nil {
 			b.T.Errorf("%s: the output lacks %s", id, own)
@@ -213,6 +211,41 @@ func (b *Bench) Call(id, args string) map[string]any {
 		delete(v, own)
 	}
 	return v
+}
+
+// rounds is the output of a call, as the coordinator makes it out of effects that all end ok.
+func (b *Bench) rounds(tl Tool, args string) string {
+	b.T.Helper()
+	type result struct {
+		ID     string          `json:"id"`
+		Status string          `json:"status"`
+		Output json.RawMessage `json:"output"`
+	}
+	results := []result{}
+	text := b.Plan(tl.ID, args)
+	for round := 1; ; round++ {
+		var p planned
+		Must(b.T, json.Unmarshal([]byte(text), &p))
+		if len(p.Effects) == 0 {
+			b.T.Fatalf("%s %s: plans %s", tl.ID, args, text)
+		}
+		for _, e := range p.Effects {
+			if !tl.Declares(e.Need) {
+				b.T.Fatalf("%s %s: plans %+v, which it did not declare", tl.ID, args, e)
+			}
+			out, err := b.handlers[e.Effect].Perform(b.T.Context(), broker.Request{Episode: episode, EffectID: e.ID, Need: e.Need, Payload: e.Payload})
+			Must(b.T, err)
+			results = append(results, result{e.ID, "ok", out})
+		}
+		if !p.Finish {
+			return string(results[len(results)-1].Output)
+		}
+		in := map[string]any{"phase": "finish", "args": json.RawMessage(args), "results": results, "round": round}
+		text = b.Run(tl.ID, string(hashref.MustMarshal(in)))
+		if !strings.Contains(text, `"plan":"`+world.SemPlanV2+`"`) {
+			return text
+		}
+	}
 }
 
 // Want demands an output on real files. The size of a directory is the file system's own

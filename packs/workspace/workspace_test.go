@@ -40,9 +40,22 @@ func TestRefusals(t *testing.T) {
 		"workspace-grep":   "pattern, path, glob, context, ignore_case, limit",
 		"workspace-status": "path", "workspace-diff": "from, to, path, context", "workspace-log": "rev, path, limit, skip",
 		"workspace-show": "rev, path, context", "workspace-commit": "message, paths",
-		"workspace-exec": "profile, args", "workspace-job": "job, action",
+		"workspace-apply": "edits", "workspace-exec": "profile, args", "workspace-job": "job, action",
 	})
 	b.CheckTooLarge("workspace-write", `{"path":"a","content":"%s"}`)
+	for _, c := range []struct{ args, text string }{
+		{`{"edits":[]}`, `argument "edits" must hold 1 to 8 edits, not 0`},
+		{`{"edits":[1,2,3,4,5,6,7,8,9]}`, `argument "edits" must hold 1 to 8 edits, not 9`},
+		{`{"edits":[1]}`, `edits[0]: the arguments of an edit must be an object`},
+		{`{"edits":[{"path":"a","content":"x"},{"path":"../a","content":"x"}]}`, `edits[1]: path "../a" refused: it must be relative and non-empty, with no ".." segment and no leading "-"`},
+		{`{"edits":[{"path":"a","content":"x","old_text":"y"}]}`, `edits[0]: give old_text and new_text, or content alone`},
+		{`{"edits":[{"path":"a","old_text":"y"}]}`, `edits[0]: give old_text and new_text, or content alone`},
+		{`{"edits":[{"path":"a","mode":1}]}`, `edits[0]: unknown argument "mode"; an edit admits only: path, old_text, new_text, content`},
+	} {
+		if got := b.Plan("workspace-apply", c.args); got != packtest.Refusal(c.text) {
+			t.Errorf("%s: got %s", c.args, got)
+		}
+	}
 	b.CheckTooLarge("workspace-edit", `{"path":"a","old_text":"x","new_text":"%s"}`)
 	for _, c := range []struct{ id, args, text string }{
 		{"workspace-read", `{"path":"a","from":0}`, `argument "from" must be at least 1`},
@@ -79,6 +92,13 @@ func TestOnRealFiles(t *testing.T) {
 		{"workspace-glob", `{"pattern":"**","limit":1}`, `{"ok":true,"paths":["bin"],"truncated":true}`},
 		{"workspace-grep", `{"pattern":"FUNC","ignore_case":true,"context":1}`, `{"ok":true,"truncated":false,"matches":[{"path":"src/main.go","line":3,"text":"func main() {}","before":[""],"after":[]}]}`},
 		{"workspace-grep", `{"pattern":"("}`, "{\"ok\":false,\"refused\":\"pattern is not a valid RE2 regular expression: missing closing ): `(`\"}"},
+		{"workspace-apply", `{"edits":[{"path":"m","content":"1\n2\n"},{"path":"m","old_text":"2\n","new_text":"3\n"}]}`,
+			`{"ok":true,"applied":2,"edits":[{"path":"m","created":true,"bytes":4},{"path":"m","replaced":1,"line":2,"bytes":4}]}`},
+		{"workspace-read", `{"path":"m"}`, `{"ok":true,"content":"1\n3\n"}`},
+		{"workspace-apply", `{"edits":[{"path":"m","old_text":"1","new_text":"0"},{"path":"m","old_text":"1","new_text":"x"},{"path":"m","content":""}]}`,
+			`{"ok":false,"applied":1,"edits":[{"path":"m","replaced":1,"line":1,"bytes":4}],"refused":"edit 2 of 3: old_text not found in m; edit 1 is done, what follows was not tried"}`},
+		{"workspace-apply", `{"edits":[{"path":".git/config","content":""}]}`,
+			`{"ok":false,"applied":0,"edits":[],"refused":"edit 1 of 1: path \".git/config\" is protected: .git is read-only; nothing was changed"}`},
 	} {
 		b.Want(c.id, c.args, c.want)
 	}

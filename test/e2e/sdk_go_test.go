@@ -58,7 +58,7 @@ func TestOfficialGoSDK(t *testing.T) {
 			t.Errorf("%s: title %q, annotations %v", tool.Name, tool.Title, tool.Annotations)
 		}
 	}
-	want := []string{"ailang-edit", "ailang-read", "ailang-write", "workspace-commit", "workspace-diff", "workspace-edit", "workspace-glob", "workspace-grep",
+	want := []string{"ailang-edit", "ailang-read", "ailang-write", "workspace-apply", "workspace-commit", "workspace-diff", "workspace-edit", "workspace-glob", "workspace-grep",
 		"workspace-list", "workspace-log", "workspace-read", "workspace-show", "workspace-status", "workspace-write"}
 	if !slices.Equal(names, want) {
 		t.Fatalf("tools %v, want %v", names, want)

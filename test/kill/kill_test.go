@@ -172,6 +172,7 @@ type task struct {
 	caller   int
 	id       string
 	effect   bool
+	rounds   bool // the effect is one of a plan with a finish phase
 	acked    bool
 	entry    int64
 	answered string // an error's message, if it was answered with one
@@ -181,6 +182,9 @@ func (s *site) send(tk *task) error {
 	skill, args := "tools.echo", map[string]any{"task": tk.id}
 	if tk.effect {
 		skill, args = "workspace-edit", map[string]any{"path": file(tk.caller), "old_text": end, "new_text": tk.id + "\n" + end}
+	}
+	if tk.rounds {
+		skill, args = "workspace-apply", map[string]any{"edits": []any{args}}
 	}
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": tk.id, "method": "tasks/send", "params": map[string]any{
 		"id": tk.id, "metadata": map[string]any{"skill_id": skill},
@@ -229,7 +233,7 @@ func (s *site) load(round int) []*task {
 		go func() {
 			defer wg.Done()
 			for n := 0; ; n++ {
-				tk := &task{caller: c, id: fmt.Sprintf("r%d-c%d-n%d", round, c, n), effect: n%3 != 0}
+				tk := &task{caller: c, id: fmt.Sprintf("r%d-c%d-n%d", round, c, n), effect: n%3 != 0, rounds: n%3 == 2}
 				sent[c] = append(sent[c], tk)
 				if err := s.send(tk); err != nil {
 					return

@@ -54,6 +54,7 @@ func serveUntil(step, db, root string) error {
 // outcome is what a kill at a step must leave.
 type outcome struct {
 	effect        bool // the call plans one
+	rounds        bool // and a finish phase after it
 	done          int  // times the effect is done, after a resend too
 	indeterminate bool // the next start tells an intent without an outcome
 	resend        string
@@ -81,16 +82,22 @@ func TestKilledAtEachStep(t *testing.T) {
 		"call.before-commit": {effect: true, done: 1, indeterminate: true, resend: unrecorded},
 		"call.committed":     {effect: true, done: 1, resend: replays},
 
+		"rounds effect.performed":   {effect: true, rounds: true, done: 1, indeterminate: true, resend: unrecorded},
+		"rounds effect.recorded":    {effect: true, rounds: true, done: 1, resend: unrecorded},
+		"rounds call.finished":      {effect: true, rounds: true, done: 1, resend: unrecorded},
+		"rounds call.before-commit": {effect: true, rounds: true, done: 1, resend: unrecorded},
+		"rounds call.committed":     {effect: true, rounds: true, done: 1, resend: replays},
+
 		"pure call.admitted":      {resend: runs},
 		"pure call.finished":      {resend: runs},
 		"pure call.before-commit": {resend: runs},
 		"pure call.committed":     {resend: replays},
 	} {
 		n++
-		tk := &task{id: fmt.Sprintf("step-%d", n), effect: want.effect}
+		tk := &task{id: fmt.Sprintf("step-%d", n), effect: want.effect, rounds: want.rounds}
 		t.Run(step, func(t *testing.T) {
 			s.t = t
-			s.launch(self, stepVerb, strings.TrimPrefix(step, "pure "), s.db, filepath.Join(s.dir, "ws"))
+			s.launch(self, stepVerb, step[strings.LastIndexByte(step, ' ')+1:], s.db, filepath.Join(s.dir, "ws"))
 			if err := s.send(tk); err == nil {
 				t.Fatalf("the call was answered: %+v", tk)
 			}
