@@ -147,7 +147,7 @@ func (d *database) open(ctx context.Context) error {
 
 // connectChecked opens the writer's connection to what is known to be a store.
 func (d *database) connectChecked() (err error) {
-	if err := checkHeader(d.path); err != nil {
+	if err := checkHeader(d.path, true); err != nil {
 		return err
 	}
 	if d.writer, err = d.connectWriter(); err != nil {
@@ -165,13 +165,17 @@ const (
 
 // checkHeader judges a file by its first bytes alone, before the engine, which may change
 // it, opens it.
-func checkHeader(path string) error {
+func checkHeader(path string, write bool) error {
 	bad := func(kind world.Kind, msg, hint string, err error) error {
 		return &world.Error{Op: openOp, Kind: kind, Subject: path, Msg: msg, Hint: hint, Err: err}
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	how, what := os.O_RDONLY, "cannot be opened"
+	if write {
+		how, what = os.O_RDWR, "cannot be opened for writing"
+	}
+	f, err := os.OpenFile(path, how, 0)
 	if err != nil {
-		return bad(world.KindInternal, "cannot be opened for writing", "the file must be readable and writable by this user", err)
+		return bad(world.KindInternal, what, "the file must be readable and writable by this user", err)
 	}
 	defer f.Close()
 	var h [headerSize]byte
