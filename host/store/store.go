@@ -83,6 +83,19 @@ type Reader interface {
 	// Scan checks the newest maxEntries entries and what they stand on, and calls report
 	// with each hole. It returns early, with done false, when ctx ends.
 	Scan(ctx context.Context, maxEntries int, report func(Hole)) (done bool, err error)
+	// Audit reads every row that there is, and calls report with each that does not prove
+	// itself, and with what does not add up: the chain, places, spend, open intents.
+	Audit(ctx context.Context, report func(Hole)) (Audited, error)
+}
+
+// Audited is what an audit read.
+type Audited struct {
+	Rows    int64 `json:"rows"`
+	Entries int64 `json:"entries"`
+	Effects int64 `json:"effects"` // intents
+	Bytes   int64 `json:"bytes"`   // of payloads
+	Foreign int64 `json:"foreign"` // objects whose interface hash is not that of their semantic id; only REST brings such
+	Holes   int64 `json:"holes"`
 }
 
 // Writer is the writing half of a Store.

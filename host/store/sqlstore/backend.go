@@ -37,6 +37,23 @@ type Rows interface {
 	// Refs lists what names a target, in order of writing, strictly after a place.
 	// KindIndexMissing if the index is not there.
 	Refs(target world.Ref, after Seq, limit int) ([]RefRow, error)
+	// Audit hands every row that there is to v, table by table.
+	Audit(v *Visitor) error
+}
+
+// Visitor is shown rows, objects with their payloads. damage is why a row does not prove
+// itself, and nil if it does; what the row then says is not to be believed. An error of
+// one of these ends the audit.
+type Visitor struct {
+	Object   func(row *ObjectRow, damage error) error
+	Entry    func(row *EntryRow, damage error) error
+	Journal  func(row *JournalRow, damage error) error
+	Registry func(row *RegistryRow, damage error) error
+	Session  func(row *SessionRow, damage error) error
+	Spend    func(row *SpendRow, damage error) error
+	Pending  func(intent Seq) error
+	// Derived is called for each part of an index that cannot be used.
+	Derived func(damage error) error
 }
 
 // Tx is the one write transaction. It is used by one goroutine. After an error of any

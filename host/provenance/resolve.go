@@ -1,0 +1,169 @@
+package provenance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/world"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// Bounds of a resolution.
+const (
+	MaxFound = 100 // entries that are told of one reference
+	maxDepth = 4   // objects between a reference and an entry: result, effect record, record
+	maxSteps = 2000
+)
+
+// Found is the entries that a query leads to.
+type Found struct {
+	Entries []int64 `json:"entries"` // in order of the log
+	// More says that there are more than are told.
+	More bool `json:"more"`
+	// Is says what the query named.
+	Is string `json:"is"`
+}
+
+// Resolve finds the entries of a query: an index, "head", an invocation's id, or a
+// reference to an entry, a world or an object. What leads nowhere is KindNotFound, what
+// has no such form KindBadRequest.
+func Resolve(ctx context.Context, r Reader, query string) (Found, error) {
+	const op = "provenance.Resolve"
+	switch {
+	case query == "head":
+		h, err := r.Head(ctx)
+		return Found{Entries: []int64{h.Next - 1}, Is: "the head"}, err
+	case strings.HasPrefix(query, "sha256:"):
+		ref, err := hashref.Parse(query)
+		if err != nil {
+			return Found{}, world.Errorf(world.KindBadRequest, op, "%q is no reference: %v", query, err)
+		}
+		return resolveRef(ctx, r, ref)
+	case strings.Contains(query, ":"):
+		return resolveCall(ctx, r, world.InvocationID(query))
+	}
+	i, err := strconv.ParseInt(query, 10, 64)
+	if err != nil || i < 0 {
+		return Found{}, world.Errorf(world.KindBadRequest, op,
+			"%q is none of: an entry's index, head, sha256:…, an invocation id such as a2a:episode:task, file:PATH", query)
+	}
+	if _, err := r.Entry(ctx, i); err != nil {
+		return Found{}, err
+	}
+	return Found{Entries: []int64{i}, Is: "an index"}, nil
+}
+
+func resolveCall(ctx context.Context, r Reader, id world.InvocationID) (Found, error) {
+	const op = "provenance.Resolve"
+	inv, err := r.Invocation(ctx, id)
+	if err != nil {
+		return Found{}, err
+	}
+	switch inv.State {
+	case store.StateCommitted:
+		return Found{Entries: []int64{inv.EntryIndex}, Is: "an invocation"}, nil
+	case store.StateOpen:
+		named := []string{}
+		for _, e := range inv.Effects {
+			named = append(named, e.EffectID+" "+cond(e.Record.IsNone(), "has no outcome, request "+e.Request.String(), "is recorded in "+e.Record.String()))
+		}
+		return Found{}, world.Errorf(world.KindNotFound, op, "%s never became an entry; its effects: %s", id, strings.Join(named, "; "))
+	}
+	return Found{}, world.Errorf(world.KindNotFound, op, "the journal has no invocation %q", id)
+}
+
+func cond(b bool, yes, no string) string {
+	if b {
+		return yes
+	}
+	return no
+}
+
+// resolveRef climbs from a reference to the entries that stand on it, by the index of
+// references: nothing is searched.
+func resolveRef(ctx context.Context, r Reader, ref world.Ref) (Found, error) {
+	if w, err := r.World(ctx, ref); err == nil {
+		return Found{Entries: []int64{w.Revision}, Is: "a world"}, nil
+	} else if world.KindOf(err) != world.KindNotFound {
+		return Found{}, err
+	}
+	c := &climb{ctx: ctx, r: r, seen: map[world.Ref]bool{ref: true}}
+	is := "a reference"
+	if m, err := r.ObjectMeta(ctx, ref); err == nil {
+		is = "an object: " + m.SemanticID
+	} else if world.KindOf(err) != world.KindNotFound {
+		return Found{}, err
+	} else {
+		// An entry's own hash is the log head of its world.
+		named, err := r.Referrers(ctx, ref, 0, 16)
+		if err != nil {
+			return Found{}, err
+		}
+		for _, n := range named {
+			if n.Kind == store.ReferrerWorld {
+				if e, err := r.Entry(ctx, n.Index); err == nil && e.EntryHash == ref {
+					return Found{Entries: []int64{n.Index}, Is: "an entry"}, nil
+				}
+			}
+		}
+	}
+	if err := c.from(ref, 0); err != nil {
+		return Found{}, err
+	}
+	if len(c.found) == 0 {
+		return Found{}, world.Errorf(world.KindNotFound, "provenance.Resolve", "no entry stands on %s", ref)
+	}
+	slices.Sort(c.found)
+	f := Found{Entries: slices.Compact(c.found), More: c.more, Is: is}
+	return f, nil
+}
+
+type climb struct {
+	ctx   context.Context
+	r     Reader
+	seen  map[world.Ref]bool
+	found []int64
+	more  bool
+	steps int
+}
+
+func (c *climb) from(ref world.Ref, depth int) error {
+	for after := int64(0); ; {
+		named, err := c.r.Referrers(c.ctx, ref, after, store.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, n := range named {
+			after = n.Seq
+			if c.steps++; c.steps > maxSteps || len(c.found) >= MaxFound {
+				c.more = true
+				return nil
+			}
+			switch n.Kind {
+			case store.ReferrerEntry, store.ReferrerWorld:
+				c.found = append(c.found, n.Index)
+			case store.ReferrerObject:
+				if depth < maxDepth && !c.seen[n.Ref] {
+					c.seen[n.Ref] = true
+					if err := c.from(n.Ref, depth+1); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if len(named) < store.MaxPage {
+			return nil
+		}
+	}
+}
+
+// String is for people.
+func (f Found) String() string {
+	return fmt.Sprintf("%s, %d entries", f.Is, len(f.Entries))
+}
