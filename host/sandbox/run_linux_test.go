@@ -7,6 +7,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -302,14 +303,24 @@ func TestTreeChangesBeforeTheStart(t *testing.T) {
 
 func TestSocketsInTheTreeAreCovered(t *testing.T) {
 	s := New(Config{Command: []string{testBinary(t), verb}})
-	spec := script(t, "stat -c %F s p; ls -l s")
+	spec := script(t, "stat -c %F s p; ls -l s; mkfifo made; mkdir -m 0 shut")
 	l, err := net.Listen("unix", filepath.Join(spec.Tree.Path, "s"))
 	must(t, err)
 	defer l.Close()
 	must(t, unix.Mkfifo(filepath.Join(spec.Tree.Path, "p"), 0o600))
 	res, err := s.Run(t.Context(), spec)
-	if err != nil || !strings.HasPrefix(lines(res), "regular empty file\nregular empty file\n") {
-		t.Errorf("%v %q", err, lines(res))
+	if err != nil || !strings.HasPrefix(lines(res), "regular empty file\nregular empty file\n") || len(res.Removed) > 0 {
+		t.Errorf("%v %q %v", err, lines(res), res.Removed)
+	}
+	// What the run made of the kind is gone with it, and nothing else.
+	names, err := readNames(spec.Tree.Path)
+	must(t, err)
+	slices.Sort(names)
+	if d := cmp.Diff([]string{"p", "s", "shut"}, names); d != "" {
+		t.Error(d)
+	}
+	if fi, err := os.Stat(filepath.Join(spec.Tree.Path, "shut")); err != nil || fi.Mode().Perm() != 0 {
+		t.Errorf("the mode of a folder that cannot be read: %v %v", fi, err)
 	}
 }
 

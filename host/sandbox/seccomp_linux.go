@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
@@ -38,6 +39,10 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 // not exist for a confined command. Numbers above 423 are the same on all architectures.
 const newest = 462 // mseal
 
+// makes are the flags of open with which its mode counts: O_CREAT, and O_TMPFILE without
+// O_DIRECTORY, which is in it.
+const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+
 // device is the bit that the types of device nodes have, and no other type that mknod makes.
 const device = unix.S_IFCHR
 
@@ -72,28 +77,36 @@ func assembleFilter(walled bool) ([]bpf.RawInstruction, error) {
 	const allow, deny = seccomp.ActionAllow, seccomp.ActionErrno
 	missing := deny | seccomp.Action(unix.ENOSYS)
 	noFamily := deny | seccomp.Action(unix.EAFNOSUPPORT)
+	const setID = unix.S_ISUID | unix.S_ISGID
 	p := seccomp.Policy{DefaultAction: allow, Syscalls: []seccomp.SyscallGroup{
 		{Names: known(machine, names), Action: deny},
-		{Names: known(machine, []string{"clone3"}), Action: missing}, // its flags cannot be seen; libraries fall back on clone
-		{NamesWithCondtions: []seccomp.NameWithConditions{
+		// Their arguments cannot be seen; libraries fall back on clone and openat.
+		{Names: known(machine, []string{"clone3", "openat2"}), Action: missing},
+		{NamesWithCondtions: knownWhen(machine, []seccomp.NameWithConditions{
 			when("clone", arg(0, seccomp.BitsSet, namespaces)),
-			when("mknodat", arg(2, seccomp.BitsSet, device)),
+			when("mknodat", arg(2, seccomp.BitsSet, device|setID)),
+			when("mknod", arg(1, seccomp.BitsSet, device|setID)),
+			// A file that runs as its owner would outlive the run, in the worktree: others could
+			// start it.
+			when("chmod", arg(1, seccomp.BitsSet, setID)),
+			when("fchmod", arg(1, seccomp.BitsSet, setID)),
+			when("fchmodat", arg(2, seccomp.BitsSet, setID)),
+			when("fchmodat2", arg(2, seccomp.BitsSet, setID)),
+			when("creat", arg(1, seccomp.BitsSet, setID)),
+			when("open", arg(1, seccomp.BitsSet, makes), arg(2, seccomp.BitsSet, setID)),
+			when("openat", arg(2, seccomp.BitsSet, makes), arg(3, seccomp.BitsSet, setID)),
 			// The limit of processes has a hard end above its soft one: see child. The kernel
 			// looks at the low half of these arguments alone, the filter at all of them.
 			when("prlimit64", arg(1, seccomp.Equal, unix.RLIMIT_NPROC), arg(2, seccomp.NotEqual, 0)),
 			when("prlimit64", arg(1, seccomp.GreaterThan, math.MaxUint32)),
 			when("setrlimit", arg(0, seccomp.Equal, unix.RLIMIT_NPROC)),
 			when("setrlimit", arg(0, seccomp.GreaterThan, math.MaxUint32)),
-		}, Action: deny},
+		}), Action: deny},
 		{NamesWithCondtions: []seccomp.NameWithConditions{
 			when("socket", arg(0, seccomp.NotEqual, unix.AF_UNIX)),
 			when("socketpair", arg(0, seccomp.NotEqual, unix.AF_UNIX)),
 		}, Action: noFamily},
 	}}
-	if _, ok := machine.SyscallNames["mknod"]; ok {
-		p.Syscalls = append(p.Syscalls, seccomp.SyscallGroup{Action: deny, NamesWithCondtions: []seccomp.NameWithConditions{
-			when("mknod", arg(1, seccomp.BitsSet, device))}})
-	}
 	rest, err := p.Assemble()
 	if err != nil {
 		return nil, err
@@ -124,6 +137,13 @@ func known(machine *arch.Info, names []string) []string {
 		}
 	}
 	return all
+}
+
+func knownWhen(machine *arch.Info, all []seccomp.NameWithConditions) []seccomp.NameWithConditions {
+	return slices.DeleteFunc(all, func(n seccomp.NameWithConditions) bool {
+		_, ok := machine.SyscallNames[n.Name]
+		return !ok
+	})
 }
 
 func when(name string, conditions ...seccomp.Condition) seccomp.NameWithConditions {

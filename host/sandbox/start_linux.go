@@ -410,7 +410,7 @@ func (r *Run) sweep(s *Sandbox) {
 	var err error
 	for range sweepTries {
 		var names []string
-		names, err = r.base.sweep(ctx, r.spec.Tree)
+		names, err = r.base.sweep(ctx, r.spec.Tree, s.trees.alone(r.spec.Tree))
 		r.result.Removed = append(r.result.Removed, names...)
 		if err == nil {
 			break

@@ -50,10 +50,10 @@ func look(ctx context.Context, t *Tree) (*found, error) {
 			f.links[rel] = target
 		case denied:
 			f.protect = append(f.protect, rel)
-		case e.Type()&(fs.ModeSocket|fs.ModeNamedPipe) != 0:
+		case isDoor(e):
 			f.cover = append(f.cover, rel)
 		}
-		if denied {
+		if denied || isDoor(e) {
 			id, err := identity(dir, e.Name())
 			if err != nil {
 				return err
@@ -126,26 +126,34 @@ func (s *trees) leave(t *Tree) {
 	}
 }
 
+// isDoor tells whether a name may lead to another process.
+func isDoor(e fs.DirEntry) bool { return e.Type()&(fs.ModeSocket|fs.ModeNamedPipe) != 0 }
+
 // sweep takes away what is denied and was not there before, puts back denied links, and
-// names what it touched.
-func (f *found) sweep(ctx context.Context, t *Tree) ([]string, error) {
+// names what it touched. With doors it takes away new sockets and FIFOs too, without a word:
+// nobody is left behind them, and a later run could not, since they would be covered.
+func (f *found) sweep(ctx context.Context, t *Tree, doors bool) ([]string, error) {
 	root, err := os.OpenRoot(t.Path)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	var fresh []string
+	var fresh, dead []string
 	err = walk(ctx, t, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
-		if !denied {
+		if !denied && !(doors && isDoor(e)) {
 			return nil
 		}
 		id, err := identity(dir, e.Name())
-		if err == nil && !f.known[id] {
+		switch {
+		case err != nil || f.known[id]:
+		case denied:
 			fresh = append(fresh, rel)
+		default:
+			dead = append(dead, rel)
 		}
 		return err
 	})
-	for _, rel := range fresh {
+	for _, rel := range slices.Concat(fresh, dead) {
 		err = errors.Join(err, remove(root, rel))
 	}
 	for rel, target := range f.links {
@@ -228,16 +236,19 @@ func (w *walker) dir(dir *os.File, above []string) error {
 	return nil
 }
 
-// sub goes into a directory. One that its owner may not read is made readable: it is the
-// run's own doing, or the owner's to undo.
+// sub goes into a directory. One that its owner may not read is readable meanwhile: what a
+// command may change, it may make readable too.
 func (w *walker) sub(dir *os.File, name string, segs []string) error {
 	if len(segs) > maxDepth {
 		return w.tooLarge("is more than %d directories deep", maxDepth)
 	}
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|flags, 0)
 	if err == unix.EACCES {
-		if unix.Fchmodat(int(dir.Fd()), name, 0o700, unix.AT_SYMLINK_NOFOLLOW) == nil {
-			fd, err = unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		var restore func()
+		if restore, err = unlock(dir, name); err == nil {
+			defer restore()
+			fd, err = unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|flags, 0)
 		}
 	}
 	switch err {
@@ -250,6 +261,27 @@ func (w *walker) sub(dir *os.File, name string, segs []string) error {
 	sub := os.NewFile(uintptr(fd), name)
 	defer sub.Close()
 	return w.dir(sub, segs)
+}
+
+// unlock makes a directory readable to its owner until restore is called.
+func unlock(dir *os.File, name string) (restore func(), err error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	at := fmt.Sprintf("/proc/self/fd/%d", fd) // a descriptor like this has no mode to change
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = unix.Chmod(at, 0o700)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return func() {
+		_ = unix.Chmod(at, st.Mode&0o7777) // if it is gone, so be it
+		unix.Close(fd)
+	}, nil
 }
 
 func (w *walker) tooLarge(format string, args ...any) error {

@@ -128,6 +128,7 @@ var attempts = map[string]func(targets) string{
 	"file handle":                   fileHandle,
 	"kernel calls":                  kernelCalls,
 	"32-bit calls":                  oldCalls,
+	"set-user-id file":              setUserID,
 	"raise limits":                  raiseLimits,
 	"other daemon binary": func(targets) string {
 		return ifNil(openClose(fmt.Sprintf("/proc/%d/exe", os.Getppid())), "opened the binary of its parent")
@@ -527,6 +528,45 @@ func raiseLimits(targets) string {
 		}
 		if has.Max != unix.RLIM_INFINITY && unix.Setrlimit(what, &unix.Rlimit{Cur: has.Max + 1, Max: has.Max + 1}) == nil {
 			return "raised " + name
+		}
+	}
+	return ""
+}
+
+// setUserID makes a file that would run as its owner, whoever starts it.
+func setUserID(targets) string {
+	defer os.Remove("own")
+	dir, err := unix.Open(".", unix.O_RDONLY, 0)
+	if err != nil || os.WriteFile("own", nil, 0o755) != nil {
+		return ""
+	}
+	defer unix.Close(dir)
+	for name, do := range map[string]func() error{
+		"chmod":     func() error { return unix.Chmod("own", 0o4755) },
+		"fchmodat":  func() error { return unix.Fchmodat(dir, "own", 0o2755, 0) },
+		"fchmodat2": func() error { return unix.Fchmodat(dir, "own", 0o6755, unix.AT_SYMLINK_NOFOLLOW) },
+		"open": func() error {
+			_ = os.Remove("own")
+			fd, err := unix.Open("own", unix.O_CREAT|unix.O_WRONLY, 0o4755)
+			unix.Close(fd)
+			return err
+		},
+		"openat2": func() error {
+			_ = os.Remove("own")
+			fd, err := unix.Openat2(dir, "own", &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: 0o4755})
+			unix.Close(fd)
+			return err
+		},
+		"mknod": func() error { _ = os.Remove("own"); return unix.Mknod("own", unix.S_IFREG|0o4755, 0) },
+		"O_TMPFILE": func() error {
+			fd, err := unix.Open(".", unix.O_TMPFILE|unix.O_WRONLY, 0o4755)
+			unix.Close(fd)
+			return err
+		},
+	} {
+		_ = os.WriteFile("own", nil, 0o755)
+		if err := do(); err == nil {
+			return "made one with " + name
 		}
 	}
 	return ""
