@@ -27,8 +27,11 @@ type groups struct {
 
 func (g groups) walled() bool { return g.v2 != "" || g.memory != "" && g.pid != "" }
 
-// groupName begins the name of each group that is made here.
+// groupName begins the name of each group that is made here; the number of this process
+// follows, and something random.
 const groupName = "ailang-world-"
+
+func newGroupName() string { return fmt.Sprintf("%s%d-%s", groupName, os.Getpid(), rand.Text()) }
 
 const (
 	cgroupFS = "/sys/fs/cgroup"
@@ -85,7 +88,7 @@ func usableV2(dir string) string {
 
 // tried is dir if a group can be made in it that has a certain file.
 func tried(dir, file string) string {
-	made := filepath.Join(dir, groupName+rand.Text())
+	made := filepath.Join(dir, newGroupName())
 	if os.Mkdir(made, 0o755) != nil {
 		return ""
 	}
@@ -107,7 +110,7 @@ func (g groups) make(l Limits) (*group, error) {
 	if !g.walled() {
 		return nil, nil
 	}
-	name := groupName + rand.Text()
+	name := newGroupName()
 	run := &group{v1: g.v2 == ""}
 	parents := []string{g.v2}
 	if run.v1 {
@@ -203,7 +206,8 @@ func (g *group) remove() error {
 	return all
 }
 
-// sweepGroups removes the groups that a killed daemon left. Those in use cannot be removed.
+// sweep removes the groups that a killed daemon left. One that was only just made by a daemon
+// that lives is empty too, and is left alone.
 func (g groups) sweep() {
 	for _, dir := range []string{g.v2, g.memory, g.pid} {
 		if dir == "" {
@@ -211,7 +215,11 @@ func (g groups) sweep() {
 		}
 		left, _ := filepath.Glob(filepath.Join(dir, groupName+"*"))
 		for _, l := range left {
-			_ = unix.Rmdir(l)
+			var pid int
+			n, _ := fmt.Sscanf(filepath.Base(l), groupName+"%d-", &pid)
+			if n == 1 && unix.Kill(pid, 0) == unix.ESRCH {
+				_ = unix.Rmdir(l) // it fails while anything is in it
+			}
 		}
 	}
 }

@@ -364,6 +364,28 @@ func manySockets(s *Spec) {
 	}
 }
 
+// The groups of a daemon that was killed are taken away by the next; those of one that lives
+// are not.
+func TestGroupsAreSwept(t *testing.T) {
+	g := findGroups()
+	if !g.walled() {
+		t.Skip("no control groups can be made here")
+	}
+	own, err := g.make(limits())
+	must(t, err)
+	defer own.remove()
+	gone := osexec.Command("true")
+	must(t, gone.Run())
+	left := filepath.Join(filepath.Dir(own.last()), groupName+strconv.Itoa(gone.Process.Pid)+"-X")
+	must(t, os.Mkdir(left, 0o755))
+	g.sweep()
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed daemon left is there: %v", err)
+	}
+	_, err = os.Stat(own.last())
+	must(t, err)
+}
+
 func TestProbe(t *testing.T) {
 	s := New(Config{Command: []string{testBinary(t), verb}})
 	rep := s.Probe(t.Context())

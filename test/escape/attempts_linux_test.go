@@ -620,7 +620,8 @@ var doomed = map[string]func(targets){
 	"busy": func(targets) {
 		for range 4 {
 			go func() {
-				for {
+				for i := 0; i >= 0; i++ {
+					i %= 1000
 				}
 			}()
 		}
