@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ailang.dev/world/host/archive"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
@@ -84,7 +85,7 @@ func TestArchived(t *testing.T) {
 func TestPinMendsTheArchive(t *testing.T) {
 	cfg := testConfig(t)
 	e := pin(t, cfg, standin)
-	path := archivePath(cfg.Archive, e.Identity().Ref)
+	path := archive.Path(cfg.Archive, e.Identity().Ref)
 	before, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)

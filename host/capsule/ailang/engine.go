@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"ailang.dev/world/host/archive"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
@@ -25,7 +26,7 @@ const (
 	// allows, less the NUL that ends it. An input's JSON string must fit.
 	MaxArgument = 128<<10 - 1
 	// MaxVersion is how many bytes of a binary's version text are taken.
-	MaxVersion = 4 << 10
+	MaxVersion = archive.MaxVersion
 	// maxText is how many bytes main's text and the line end after it have.
 	maxText = capsule.MaxOutput + 1
 	// VersionTimeout is how long a binary may take to tell its version.
@@ -46,7 +47,7 @@ type Engine struct {
 	cfg      Config
 	identity capsule.Identity
 	past     bool // it takes no new sources
-	binary   *binary
+	binary   *archive.Binary
 	scratch  scratch
 	starter  *starter
 	// started, unless nil, is told of each process; for tests.
@@ -71,7 +72,7 @@ func newEngine(cfg Config, ref world.Ref, version string, past bool) *Engine {
 	e := &Engine{
 		cfg: cfg, past: past,
 		identity: capsule.Identity{Name: Name, Ref: ref, Version: version},
-		binary:   &binary{path: archivePath(cfg.Archive, ref), ref: ref, logf: cfg.Logf, seal: newImage},
+		binary:   archive.New(cfg.Archive, ref, Name, cfg.Logf),
 		scratch:  scratch{parent: cfg.Temp, pattern: filepath.Base(cfg.scratchPattern())},
 		starter:  newStarter(),
 	}
@@ -83,26 +84,26 @@ func newEngine(cfg Config, ref world.Ref, version string, past bool) *Engine {
 // are published under. What tells none does not stay in the archive. Errors are KindBadRequest with a message that says what is wrong
 // with the file.
 func Pin(ctx context.Context, cfg Config, path string) (*Engine, error) {
-	ref, fresh, err := archive(cfg.Archive, path)
+	ref, fresh, err := archive.Add(cfg.Archive, path)
 	if err != nil {
 		return nil, refused("ailang.Pin", path, err)
 	}
 	e := newEngine(cfg, ref, "", false)
 	if e.identity.Version, err = e.version(ctx); err == nil {
-		err = writeVersion(cfg.Archive, ref, e.identity.Version)
+		err = archive.WriteVersion(cfg.Archive, ref, e.identity.Version)
 	}
 	if err != nil {
 		e.Close()
-		if left := forget(cfg.Archive, ref, fresh); left != nil {
+		if left := archive.Forget(cfg.Archive, ref, fresh); left != nil {
 			cfg.Logf("ailang: %s stays in the archive: %v", ref, left)
 		}
 		return nil, refused("ailang.Pin", path, err)
 	}
 	if why := e.starter.unconfined(); why != nil {
-		cfg.Logf("ailang: this kernel grants no process namespace (%v): a process that leaves its group and its folder outlives its run", bare(why))
+		cfg.Logf("ailang: this kernel grants no process namespace (%v): a process that leaves its group and its folder outlives its run", archive.Bare(why))
 	}
 	if why := e.starter.networked(); why != nil {
-		cfg.Logf("ailang: this kernel grants no network namespace (%v): what the binary itself does not forbid can reach the network", bare(why))
+		cfg.Logf("ailang: this kernel grants no network namespace (%v): what the binary itself does not forbid can reach the network", archive.Bare(why))
 	}
 	return e, nil
 }
@@ -151,7 +152,7 @@ func (e *Engine) Extension() string {
 // Prove hashes the archived file, unless it is known to be unchanged. KindEngineMissing if
 // it is not there or is not what its name says.
 func (e *Engine) Prove() error {
-	if err := e.binary.prove(); err != nil {
+	if err := e.binary.Prove(); err != nil {
 		return e.missing("ailang.Prove", err)
 	}
 	return nil
@@ -295,7 +296,7 @@ func (e *Engine) Close() error {
 		e.shut()
 		e.running.Wait()
 		e.starter.stop()
-		e.binary.close()
+		e.binary.Close()
 		err = e.scratch.remove()
 	})
 	return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ailang.dev/world/host/archive"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/world"
 )
@@ -155,7 +156,7 @@ func TestKilledFromOutside(t *testing.T) {
 func TestChangedOnDisk(t *testing.T) {
 	cfg := testConfig(t)
 	e := pin(t, cfg, standin)
-	path := archivePath(cfg.Archive, e.Identity().Ref)
+	path := archive.Path(cfg.Archive, e.Identity().Ref)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

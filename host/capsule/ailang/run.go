@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ailang.dev/world/host/archive"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/hashref"
 )
@@ -102,7 +103,7 @@ func (e *Engine) execute(ctx context.Context, j job) (outcome, error) {
 		ctx, stop = context.WithTimeout(ctx, capsule.PhaseTimeout)
 		defer stop()
 	}
-	path, err := e.binary.ready()
+	path, err := e.binary.Ready()
 	if err != nil {
 		return outcome{}, e.missing("ailang.execute", err)
 	}
@@ -164,9 +165,9 @@ func (e *Engine) process(ctx context.Context, path, dir string, j job) (outcome,
 	})
 	if err != nil {
 		if cannotRun(err) {
-			return outcome{}, e.missing("ailang.process", fmt.Errorf("the archived binary cannot be executed here: %w", bare(err)))
+			return outcome{}, e.missing("ailang.process", fmt.Errorf("the archived binary cannot be executed here: %w", archive.Bare(err)))
 		}
-		return outcome{}, fmt.Errorf("the binary could not be started: %w", bare(err))
+		return outcome{}, fmt.Errorf("the binary could not be started: %w", archive.Bare(err))
 	}
 	if e.started != nil {
 		e.started(cmd.Process.Pid)
@@ -252,12 +253,7 @@ func Sweep(cfg Config) {
 	for _, dir := range left {
 		_ = removeTree(dir) // what is another user's stays
 	}
-	names, _ := os.ReadDir(cfg.Archive) // none before the first pin; Archived tells of one that cannot be read
-	for _, d := range names {
-		if d.Type().IsRegular() && strings.HasPrefix(d.Name(), unfinished) {
-			_ = os.Remove(filepath.Join(cfg.Archive, d.Name()))
-		}
-	}
+	archive.Sweep(cfg.Archive)
 }
 
 // removeTree removes a folder also if what ran in it took away the right to.

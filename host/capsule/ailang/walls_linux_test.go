@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"ailang.dev/world/host/archive"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/world"
 )
@@ -323,7 +324,7 @@ func TestSweep(t *testing.T) {
 	for _, cfg := range []Config{mine, other} {
 		e := pin(t, cfg, standin)
 		surroundings(t, e)
-		if err := os.WriteFile(filepath.Join(cfg.Archive, unfinished+"123"), []byte("half"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(cfg.Archive, archive.Unfinished+"123"), []byte("half"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -342,54 +343,10 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestUnsealedIsTold: where what is executed is no sealed copy the operator is told, once
-// for as long as it is so. What may pass is tried again at each run; what will not is not.
-func TestUnsealedIsTold(t *testing.T) {
-	cfg := testConfig(t)
-	e := pin(t, cfg, standin)
-	path := archivePath(cfg.Archive, e.Identity().Ref)
-	for _, tt := range []struct {
-		why   error
-		tries int // of three runs
-	}{
-		{unix.EACCES, 1}, {unix.EPERM, 1}, {unix.ENOSYS, 1}, {unix.EINVAL, 1}, {unix.ENOMEM, 3}, {unix.EMFILE, 3},
-	} {
-		var told []string
-		tries, why := 0, tt.why
-		b := &binary{
-			path: path, ref: e.Identity().Ref,
-			logf: func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) },
-			seal: func(path string, ref world.Ref) (*image, error) {
-				if tries++; why == nil {
-					return newImage(path, ref)
-				}
-				return &image{path: path, unsealed: &os.PathError{Op: "memfd_create", Path: path, Err: why}}, nil
-			},
-		}
-		for range 3 {
-			if at, err := b.ready(); err != nil || at != path {
-				t.Errorf("%v: %q, %v", tt.why, at, err)
-			}
-		}
-		if tries != tt.tries || len(told) != 1 || !strings.Contains(told[0], fmt.Sprintf("no sealed copy of %s can be had (%v)", b.ref, tt.why)) {
-			t.Errorf("%v: %d tries, told %q", tt.why, tries, told)
-		}
-		why = nil
-		at, err := b.ready()
-		if err != nil || (at != path) != (tt.tries == 3) {
-			t.Errorf("%v passed: %q, %v", tt.why, at, err)
-		}
-		b.close()
-	}
-	if e.binary.image.unsealed != nil {
-		t.Errorf("this system seals nothing: %v", e.binary.image.unsealed)
-	}
-}
-
 // TestNoExecutableMemory: a policy against executing memory does not end an engine.
 func TestNoExecutableMemory(t *testing.T) {
 	if unix.Access("/proc/sys/vm/memfd_noexec", unix.W_OK) != nil {
-		t.Skip("vm.memfd_noexec is for root on Linux 6.3 and later; TestUnsealedIsTold stands in for it")
+		t.Skip("vm.memfd_noexec is for root on Linux 6.3 and later; archive.TestUnsealedIsTold stands in for it")
 	}
 	cmd := exec.Command(os.Args[0], noexecVerb, standin, t.TempDir())
 	cmd.SysProcAttr = rootOf(unix.CLONE_NEWUSER | unix.CLONE_NEWPID) // the policy is of a process namespace

@@ -1,4 +1,4 @@
-package ailang
+package archive
 
 import (
 	"errors"
@@ -62,14 +62,14 @@ func newImage(path string, ref world.Ref) (*image, error) {
 func seal(f *os.File, ref world.Ref) (*os.File, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	fd, err := unix.MemfdCreate("ailang", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
+	fd, err := unix.MemfdCreate("program", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_EXEC)
 	if err == unix.EINVAL { // a kernel before 6.3 has no such flag, and makes it executable
-		fd, err = unix.MemfdCreate("ailang", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		fd, err = unix.MemfdCreate("program", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
 		return nil, err
 	}
-	mem := os.NewFile(uintptr(fd), "ailang")
+	mem := os.NewFile(uintptr(fd), "program")
 	defer mem.Close()
 	if err := fits(mem, f, ref); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 //go:build darwin
 
-package ailang
+package archive
 
 import (
 	"errors"
