@@ -58,7 +58,7 @@ func (b *box) secondWall() error {
 		return nil
 	}
 	write := []string{"/tmp", "/dev/shm"}
-	if b.order.Tree != "" {
+	if b.order.Tree != "" && !b.order.TreeReadOnly {
 		write = append(write, b.order.Tree)
 	}
 	fd, _, err := landlock.V9.BestEffort().NewRulesetFD(

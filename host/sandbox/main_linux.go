@@ -22,6 +22,7 @@ import (
 const (
 	ordersFD  = 3
 	reportsFD = 4
+	programFD = 5 // if the order says so
 )
 
 // Main is what Config.Command leads to: process 1 of a sandbox. It reads its order, builds
@@ -191,7 +192,10 @@ func (b *box) child() (pid int, err error) {
 
 func (b *box) fork() (int, error) {
 	var path string
-	if !b.order.Probe {
+	switch {
+	case b.order.Program:
+		path = fmt.Sprintf("/proc/self/fd/%d", programFD)
+	case !b.order.Probe:
 		var err error
 		if path, err = lookup(b.order.Argv[0], b.order.Dir, b.order.Env); err != nil {
 			return 0, &stepError{step: "command", err: err, command: true}

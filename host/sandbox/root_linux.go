@@ -124,7 +124,11 @@ func (b *box) pieces() (all []piece, links map[string]string, err error) {
 		}
 	}
 	if t := b.order.Tree; t != "" {
-		if err := add(t, t, quiet); err != nil {
+		attr := uint64(quiet)
+		if b.order.TreeReadOnly {
+			attr |= unix.MOUNT_ATTR_RDONLY
+		}
+		if err := add(t, t, attr); err != nil {
 			return nil, nil, step("mount "+t, err)
 		}
 	}

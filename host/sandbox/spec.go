@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,13 +22,16 @@ const (
 type Spec struct {
 	// Argv is the command. A name without a slash is looked up in the PATH of Env.
 	Argv []string
+	// Program is executed in place of what Argv names, which then is a name and no more. It is
+	// open for reading, and must be a file whose content nobody can change: sealed memory.
+	Program *os.File
 	// Dir is the working folder: the writable tree or below, or "" for /tmp.
 	Dir string
 	// Env is the whole environment.
 	Env []string
 	// Stdin is what the command can read; nothing more comes.
 	Stdin []byte
-	// Tree is the one folder that can be written to; nil is none.
+	// Tree is the one folder that can be written to, or worked in; nil is none.
 	Tree *Tree
 	// ReadOnly are files and folders that are visible beside the system's own.
 	ReadOnly []string
@@ -36,13 +40,19 @@ type Spec struct {
 	Limits Limits
 }
 
-// Tree is a folder that a command may change.
+// Tree is a folder that a command works in, and may change.
 type Tree struct {
 	// Path is absolute and free of symbolic links.
 	Path string
-	// Denied tells whether a path in it, given as its segments, may not be changed.
+	// Denied tells whether a path in it, given as its segments, may not be changed; nil is no
+	// path.
 	Denied func(segments []string) bool
+	// ReadOnly lets nothing in it be changed.
+	ReadOnly bool
 }
+
+// writable tells whether a command may change anything in it.
+func (t *Tree) writable() bool { return t != nil && !t.ReadOnly }
 
 // Limits bound a run. Each must be set.
 type Limits struct {

@@ -115,26 +115,30 @@ func (r *Run) started(ctx context.Context) error {
 func (s *Sandbox) start(ctx context.Context, spec *Spec, probe bool) (*Run, error) {
 	f, base := &found{}, &found{}
 	var err error
-	if spec.Tree != nil {
-		if f, base, err = s.trees.enter(ctx, spec.Tree); err != nil {
-			return nil, err
-		}
+	switch t := spec.Tree; {
+	case t.writable():
+		f, base, err = s.trees.enter(ctx, t)
+	case t != nil: // it leaves nothing that must be taken away
+		f, err = look(ctx, t)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if s.hooks.walked != nil {
 		s.hooks.walked()
 	}
 	o := order{
 		Argv: spec.Argv, Env: spec.Env, Dir: cmp.Or(spec.Dir, "/tmp"), Protect: f.protect, Cover: f.cover, Hide: spec.Hide, Limits: spec.Limits,
-		Walled: s.groups.walled(), Probe: probe,
+		Walled: s.groups.walled(), Probe: probe, Program: spec.Program != nil,
 	}
 	if spec.Tree != nil {
-		o.Tree = spec.Tree.Path
+		o.Tree, o.TreeReadOnly = spec.Tree.Path, spec.Tree.ReadOnly
 	}
 	var r *Run
 	if o.ReadOnly, err = binds(spec.ReadOnly); err == nil {
 		r, err = s.launch(ctx, spec, base, &o)
 	}
-	if err != nil && spec.Tree != nil {
+	if err != nil && spec.Tree.writable() {
 		s.trees.leave(spec.Tree)
 	}
 	return r, err
@@ -210,6 +214,9 @@ func (r *Run) exec(command []string) (reports *os.File, err error) {
 	}
 	cmd.Stdout, cmd.Stderr = r.stdout, r.stderr
 	cmd.ExtraFiles = []*os.File{orders, said}
+	if r.spec.Program != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, r.spec.Program)
+	}
 	cmd.SysProcAttr = attributes()
 	if err := cmd.Start(); err != nil {
 		control.Close()
@@ -265,7 +272,7 @@ func (r *Run) serve(ctx context.Context, s *Sandbox, reports *os.File) {
 	r.result, r.err = r.conclude(rep, heard, err, starved)
 	r.result.Stdout, r.result.Stderr = r.stdout.output(), r.stderr.output()
 	r.result.Wall = time.Since(r.began)
-	if spec := r.spec; spec.Tree != nil {
+	if spec := r.spec; spec.Tree.writable() {
 		r.sweep(s)
 		s.trees.leave(spec.Tree)
 	}

@@ -224,7 +224,7 @@ func (w *walker) dir(dir *os.File, above []string) error {
 		if len(rel) > maxRelPath {
 			return w.tooLarge("holds a path of more than %d bytes", maxRelPath)
 		}
-		denied := w.tree.Denied(segs)
+		denied := w.tree.Denied != nil && w.tree.Denied(segs)
 		err := w.visit(dir, rel, e, denied)
 		if err == nil && e.IsDir() && !denied {
 			err = w.sub(dir, e.Name(), segs)

@@ -12,7 +12,9 @@ type order struct {
 	Argv, Env []string
 	Dir       string
 	Tree      string
-	ReadOnly  []bind
+	// TreeReadOnly lets nothing in the tree be changed.
+	TreeReadOnly bool
+	ReadOnly     []bind
 	// Protect are paths in the tree that are to be read-only, Cover those that are to be
 	// hidden behind an empty file.
 	Protect, Cover []string
@@ -22,6 +24,8 @@ type order struct {
 	Walled bool
 	// Probe stops short of starting anything.
 	Probe bool
+	// Program says that what is executed is a descriptor, and not what Argv names.
+	Program bool
 }
 
 // bind shows what is at From at the place To.
