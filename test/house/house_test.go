@@ -42,6 +42,7 @@ var may = map[string]string{
 	"host/policy":              "host/world host/hashref",
 	"host/sandbox":             "host/world",
 	"host/config":              "host/policy host/handlers/exec host/world host/hashref",
+	"host/handlers/ailang":     "host/archive host/broker host/capsule host/policy host/sandbox host/world host/hashref",
 	"host/handlers/exec":       "host/broker host/capsule host/policy host/sandbox host/world host/hashref",
 	"host/handlers/git":        "host/broker host/policy host/world host/hashref",
 	"host/handlers/workspace":  "host/broker host/policy host/world host/hashref",

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -40,6 +41,15 @@ func Release(t testing.TB, standin, version, fault string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Program is a source at a path of a worktree whose main takes "string", "json" or nothing,
+// and is one statement of the stand-in's language.
+func Program(path, takes, statement string) string {
+	if takes != "" {
+		takes = "input: " + takes
+	}
+	return "module " + strings.TrimSuffix(path, ".ail") + "\n\nexport func main(" + takes + ") -> string =\n  " + statement + "\n"
 }
 
 // Source is a source whose main is one statement of the stand-in's language.

@@ -1,6 +1,6 @@
 // Command standin speaks the command line of an AILANG release, to the letter that the
-// engine uses of it, for a language of one statement. It refuses every flag and value that
-// the engine does not use, so that the tests pin the command line.
+// engine and the tools use of it, for a language of one statement. It refuses every flag and
+// value that neither uses, so that the tests pin the command line.
 //
 // What is appended to the executable, a NUL, "STANDIN" and a JSON object, makes it another
 // release: {"version","fault"}. A fault is something that a broken release may do.
@@ -61,7 +61,7 @@ func main() {
 		return
 	}
 	r := thisRelease()
-	err := errors.New("usage: ailang run|check|--version")
+	err := errors.New("usage: ailang run|check|builtins|iface|prompt|doctor|--help|--version")
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "--version":
@@ -70,6 +70,10 @@ func main() {
 			err = check(r, os.Args[2:])
 		case "run":
 			err = run(r, os.Args[2:])
+		default:
+			if f := tools[os.Args[1]]; f != nil {
+				err = f(r, os.Args[2:])
+			}
 		}
 	}
 	if err != nil {
@@ -132,31 +136,66 @@ func run(r release, args []string) error {
 	switch err := f.Parse(args); {
 	case err != nil:
 		return err
-	case !*quiet || *caps != "" || *entry != "main":
-		return fmt.Errorf("--quiet %v --caps %q --entry %q: only quiet, no capability and main are known", *quiet, *caps, *entry)
-	case f.NArg() != 1:
-		return errors.New("run takes one file")
+	case !*quiet || *entry != "main":
+		return fmt.Errorf("--quiet %v --entry %q: only quiet and main are known", *quiet, *entry)
+	case f.NArg() == 0 || f.NArg() > 1 && f.Arg(1) != "--":
+		return errors.New("run takes one file, and the program's arguments behind --")
+	case f.Arg(0) == "host/capsule/main.ail" && *caps != "":
+		return fmt.Errorf("--caps %q: the engine gives none", *caps)
 	}
-	var input *string
-	if err := json.Unmarshal([]byte(*text), &input); err != nil || input == nil {
-		return fmt.Errorf("--args-json is no JSON string: %v", err)
+	if err := invoked.grant(*caps); err != nil {
+		return err
+	}
+	if f.NArg() > 1 {
+		invoked.argv = f.Args()[2:]
 	}
 	s, err := load(f.Arg(0))
+	if err != nil {
+		return err
+	}
+	input, err := s.input(*text)
 	if err != nil {
 		return err
 	}
 	if done, err := fault(r.Fault); done {
 		return err
 	}
-	return s.do(*input)
+	return s.do(input)
 }
 
 // statement is the one that main's body has.
 type statement struct {
 	verb, arg string
+	takes     string // what main takes: "string", "json", or ""
 }
 
-const signature = "export func main(input: string) -> string ="
+// signatures are those that main may have, with what it takes.
+var signatures = map[string]string{
+	"export func main(input: string) -> string =": "string",
+	"export func main(input: json) -> string =":   "json",
+	"export func main() -> string =":              "",
+}
+
+// input is what main is given for --args-json.
+func (s statement) input(text string) (string, error) {
+	switch s.takes {
+	case "string":
+		var v *string
+		if err := json.Unmarshal([]byte(text), &v); err != nil || v == nil {
+			return "", fmt.Errorf("--args-json is no JSON string: %v", err)
+		}
+		return *v, nil
+	case "json":
+		if !json.Valid([]byte(text)) {
+			return "", errors.New("--args-json is no JSON")
+		}
+		return text, nil
+	}
+	if text != "unset" {
+		return "", errors.New("main takes no argument")
+	}
+	return "", nil
+}
 
 // load reads a source: comments and blank lines, the module's line, main's line, a
 // statement.
@@ -179,16 +218,20 @@ func load(path string) (statement, error) {
 	switch {
 	case len(lines) == 0 || lines[0] != "module "+module:
 		return statement{}, fmt.Errorf("%s:1: the file must begin with module %s", path, module)
-	case len(lines) < 2 || lines[1] != signature:
-		return statement{}, fmt.Errorf("%s: there is no %s", path, signature)
+	case len(lines) < 2:
+		return statement{}, fmt.Errorf("%s: there is no main", path)
 	case len(lines) != 3:
 		return statement{}, fmt.Errorf("%s:%d: main has one statement", path, at[len(at)-1])
+	}
+	takes, ok := signatures[lines[1]]
+	if !ok {
+		return statement{}, fmt.Errorf("%s:%d: no signature of main: %s", path, at[1], lines[1])
 	}
 	verb, arg, _ := strings.Cut(lines[2], " ")
 	if verbs[verb] == nil {
 		return statement{}, fmt.Errorf("%s:%d:3: undefined name %q", path, at[2], verb)
 	}
-	return statement{verb, arg}, nil
+	return statement{verb, arg, takes}, nil
 }
 
 func (s statement) do(input string) error {

@@ -45,6 +45,11 @@ func init() {
 		"noise":        func(_, _ string) (*string, error) { flood(os.Stderr); return nil, nil },
 		"wreck":        wreck,
 		"grow":         grow,
+		"tell":         tell,
+		"write":        write,
+		"force":        force,
+		"read":         read,
+		"dial":         dial,
 	}
 }
 
