@@ -28,6 +28,9 @@ func (p profile) outside(t *testing.T, dir string) result {
 	t.Helper()
 	vars := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": t.TempDir(), "TMPDIR": t.TempDir(), "LANG": "C.UTF-8", "TZ": "UTC"}
 	maps.Copy(vars, p.Env)
+	if vars["GOCACHE"] != "" { // what is compiled already is compiled already
+		vars["GOCACHE"] = strings.TrimSpace(outside(t, dir, os.Environ(), []string{"go", "env", "GOCACHE"}).stdout)
+	}
 	var env []string
 	for k, v := range vars {
 		env = append(env, k+"="+strings.ReplaceAll(v, "{worktree}", dir))
@@ -234,7 +237,7 @@ func TestADaysWork(t *testing.T) {
 			d.breakAndRepair(all)
 			d.addATest(all)
 			d.ask()
-			d.commit()
+			d.commitIt()
 			d.soak()
 			d.stop()
 			if after := d.checkout(); after != before {
