@@ -264,6 +264,8 @@ func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Se
 		err = errors.Join(err, fmt.Errorf("calls were still running after %v: %w", StopTimeout, werr))
 	}
 	if d.exec != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exec.StopTimeout)
+		defer cancel()
 		err = errors.Join(err, d.exec.Close(ctx))
 	}
 	return err

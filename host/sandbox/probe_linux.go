@@ -21,17 +21,17 @@ func probeLimits() Limits {
 	return Limits{Wall: probeTime, CPU: probeTime, Memory: 256 << 20, Processes: 16, FileSize: 1 << 20, OpenFiles: 64, Output: 64 << 10, Keep: 4 << 10, Temp: 1 << 20}
 }
 
-// Probe makes a sandbox, runs nothing in it, and says what this host granted.
+// Probe makes a sandbox, runs nothing in it, and says what this host granted. Control groups
+// that can be made but not entered are not used from then on; so it is not to be called while
+// anything runs.
 func (s *Sandbox) Probe(ctx context.Context) Report {
 	s.groups.sweep()
-	rep := Report{Groups: s.groups.walled()}
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	r, err := s.start(ctx, &Spec{Argv: []string{"probe"}, Limits: probeLimits()}, true)
-	if err == nil {
-		_, err = r.Wait()
-		rep.Landlock = r.landlock
+	landlock, err := s.tryOut(ctx)
+	if no := (*groupError)(nil); errors.As(err, &no) {
+		s.groups = groups{}
+		landlock, err = s.tryOut(ctx)
 	}
+	rep := Report{Groups: s.groups.walled(), Landlock: landlock}
 	if err != nil {
 		rep.Missing = append(rep.Missing, missing(err))
 		return rep
@@ -47,6 +47,17 @@ func (s *Sandbox) Probe(ctx context.Context) Report {
 	return rep
 }
 
+func (s *Sandbox) tryOut(ctx context.Context) (landlock int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	r, err := s.start(ctx, &Spec{Argv: []string{"probe"}, Limits: probeLimits()}, true)
+	if err != nil {
+		return 0, err
+	}
+	_, err = r.Wait()
+	return r.landlock, err
+}
+
 // missing says what an error of a probe means to an operator.
 func missing(err error) Missing {
 	m := Missing{What: "confinement", Why: err.Error(), How: "see docs/sandbox.md"}
@@ -59,8 +70,6 @@ func missing(err error) Missing {
 		m.What, m.Why, m.How = s.Step, s.Why, stepHow(s.Step)
 	case strings.HasPrefix(err.Error(), "namespaces: "):
 		m.What, m.How = "user namespaces", userNamespaces()
-	case strings.HasPrefix(err.Error(), "control group: "):
-		m.What, m.How = "control groups", "the daemon may make groups but not use them; see docs/sandbox.md"
 	}
 	return m
 }

@@ -395,6 +395,12 @@ func TestProbe(t *testing.T) {
 	if entries, err := readNames("/proc/self/fd"); err != nil || len(entries) > 64 {
 		t.Errorf("%d descriptors are open: %v", len(entries), err)
 	}
+	// Groups that cannot be entered are done without.
+	odd := New(Config{Command: []string{testBinary(t), verb}})
+	odd.groups = groups{memory: t.TempDir(), pid: "/no/such"}
+	if rep := odd.Probe(t.Context()); !rep.OK() || rep.Groups || !strings.Contains(rep.Text(), "weaker: control groups") {
+		t.Errorf("%+v", rep)
+	}
 	// A program that is no sandbox's first process is told as what is missing.
 	rep = New(Config{Command: []string{"/bin/true"}}).Probe(t.Context())
 	if rep.OK() || !strings.Contains(rep.Text(), "missing: ") {

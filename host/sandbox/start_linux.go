@@ -172,7 +172,7 @@ func (s *Sandbox) launch(ctx context.Context, spec *Spec, base *found, o *order)
 	}
 	g, err := s.groups.make(spec.Limits)
 	if err != nil {
-		return nil, fmt.Errorf("control group: %w", err)
+		return nil, &groupError{err}
 	}
 	r := &Run{spec: spec, base: base, group: g, began: time.Now(), runs: make(chan struct{}), done: make(chan struct{})}
 	m := &meter{most: spec.Limits.Output, over: func() { r.end(LimitOutput) }}
@@ -186,12 +186,18 @@ func (s *Sandbox) launch(ctx context.Context, spec *Spec, base *found, o *order)
 		r.control.Close()
 		reports.Close()
 		_ = r.cmd.Wait()
-		return nil, errors.Join(fmt.Errorf("control group: %w", err), g.remove())
+		return nil, errors.Join(&groupError{err}, g.remove())
 	}
 	go r.send(text)
 	go r.serve(ctx, s, reports)
 	return r, nil
 }
+
+// groupError says that a control group could not be made or entered.
+type groupError struct{ err error }
+
+func (e *groupError) Error() string { return "control group: " + e.err.Error() }
+func (e *groupError) Unwrap() error { return e.err }
 
 // exec starts process 1. It waits for its order before it does anything.
 func (r *Run) exec(command []string) (reports *os.File, err error) {
@@ -315,8 +321,11 @@ func (r *Run) watch(ctx context.Context, ended <-chan struct{}) {
 		case <-over.C:
 			r.end(LimitTimeout)
 		case <-tick.C:
-			if r.group.crowded() {
+			switch {
+			case r.group.crowded():
 				r.end(LimitProcesses)
+			case r.group.starved():
+				r.end(LimitMemory)
 			}
 		}
 	}

@@ -20,8 +20,10 @@ const (
 	MaxEpisodeJobs = 4         // of one episode
 	MaxKept        = 16        // ended ones of one episode that are remembered
 	KeepJob        = time.Hour // how long
-	// ledgerTime bounds one word to the ledger, and stopTime the end of all jobs.
+	// ledgerTime bounds one word to the ledger.
 	ledgerTime = 10 * time.Second
+	// StopTimeout is what Close may take: worktrees are put in order, and ends recorded.
+	StopTimeout = 45 * time.Second
 	// cancelWait is how long a cancel waits for the job's end before it answers.
 	cancelWait = 5 * time.Second
 )
