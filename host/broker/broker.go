@@ -126,15 +126,21 @@ type Ticket struct {
 
 	output []byte
 	reason string        // of a failure
+	left   bool          // the handler was left behind
 	ended  chan struct{} // closed when the handler has returned
 }
 
 // Request is the effect request's reference.
 func (t *Ticket) Request() world.Ref { return t.request.Hash }
 
-// Ended is closed when the handler has returned; after Run that is so unless the handler
-// was left behind.
-func (t *Ticket) Ended() <-chan struct{} { return t.ended }
+// Left gives, after Run, a channel that is closed when a handler that was left behind has
+// returned; nil if none was.
+func (t *Ticket) Left() <-chan struct{} {
+	if !t.left {
+		return nil
+	}
+	return t.ended
+}
 
 // IntentError is an intent that the store did not confirm.
 type IntentError struct {
@@ -151,6 +157,7 @@ func (e *IntentError) Unwrap() error { return e.Err }
 // record is world/effect-record/v1.
 type record struct { // in canonical order, and so is request
 	Allowed      bool      `json:"allowed"`
+	Approval     string    `json:"approval,omitempty"`
 	BudgetAfter  int64     `json:"budgetAfter"`
 	BudgetBefore int64     `json:"budgetBefore"`
 	Cost         int64     `json:"cost"`
@@ -195,7 +202,7 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []stor
 			denial = world.DeniedBudget // a person is asked only for what could then be done
 		}
 		if denial != "" {
-			return nil, denied(c, p, req, denial, left), nil
+			return nil, denied(c, p, req, denial, left, ""), nil
 		}
 		if no, err := b.approved(ctx, c, p, req, left); no != nil || err != nil {
 			return nil, no, err
@@ -209,7 +216,7 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []stor
 		return nil, nil, &IntentError{Request: req.Hash, Err: err}
 	}
 	if debit.Denied {
-		return nil, denied(c, p, req, world.DeniedBudget, debit.Before), nil
+		return nil, denied(c, p, req, world.DeniedBudget, debit.Before, ""), nil
 	}
 	return &Ticket{broker: b, caller: c, planned: p, request: req, debit: debit, ended: make(chan struct{})}, nil, nil
 }
@@ -226,46 +233,53 @@ func (b *Broker) left(ctx context.Context, c Caller, n world.Need, budget int64)
 // approved uses up the approval of exactly this effect, or asks for one and says no. What
 // is used up stays so, whatever becomes of the effect.
 func (b *Broker) approved(ctx context.Context, c Caller, p Planned, req world.Object, left int64) (no *Done, err error) {
-	no = denied(c, p, req, world.DeniedApproval, left)
-	if b.Approvals == nil {
-		no.Reason += ": this daemon asks nobody"
-		return no, nil
-	}
-	subject := approvals.Subject{Effect: p.Need.Effect, Episode: c.Session.Episode, Payload: p.Payload, Scope: p.Need.Scope,
-		Transition: c.Transition, TransitionFn: c.TransitionFn}
-	if ok, err := b.Approvals.Take(ctx, subject, c.Invocation); ok || err != nil {
-		return nil, err
-	}
-	switch a, err := b.Approvals.Ask(ctx, subject); {
-	case world.KindOf(err) == world.KindCapacity:
-		no.Reason += ": " + world.Message(err)
-	case err != nil:
-		return nil, err
-	case a.State == approvals.Denied:
-		no.Approval, no.Reason = a.ID, fmt.Sprintf("%s: a person said no to approval %s", no.Reason, a.ID)
-		if a.Note != "" {
-			no.Reason += ": " + a.Note
+	reason, id := ": this daemon asks nobody", ""
+	if b.Approvals != nil {
+		subject := approvals.Subject{Effect: p.Need.Effect, Episode: c.Session.Episode, Payload: p.Payload, Scope: p.Need.Scope,
+			Transition: c.Transition, TransitionFn: c.TransitionFn}
+		if ok, err := b.Approvals.Take(ctx, subject, c.Invocation); ok || err != nil {
+			return nil, err
 		}
-	default:
-		no.Approval = a.ID
-		no.Reason += ": a person must approve exactly this call first; approval " + a.ID + " is asked for. Poll it, and when it is granted call again with the same arguments"
+		if reason, id, err = b.ask(ctx, subject); err != nil {
+			return nil, err
+		}
 	}
+	no = denied(c, p, req, world.DeniedApproval+world.Denial(reason), left, id)
 	return no, nil
 }
 
-func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64) *Done {
+// ask asks for an approval, and says what the caller is to do.
+func (b *Broker) ask(ctx context.Context, s approvals.Subject) (reason, id string, err error) {
+	a, err := b.Approvals.Ask(ctx, s)
+	switch {
+	case world.KindOf(err) == world.KindCapacity && err != nil:
+		return ": " + world.Message(err), "", nil
+	case err != nil:
+		return "", "", err
+	case a.State == approvals.Denied && a.Note != "":
+		return ": a person said no to approval " + a.ID + ": " + a.Note, a.ID, nil
+	case a.State == approvals.Denied:
+		return ": a person said no to approval " + a.ID, a.ID, nil
+	}
+	return ": a person must approve exactly this call first; approval " + a.ID +
+		" is asked for. Poll it, and when it is granted call again with the same arguments", a.ID, nil
+}
+
+// denied is the outcome of an effect that was not allowed; approval names what it waits for.
+func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64, approval string) *Done {
 	rec := world.NewObject(world.SemEffect, c.Provenance, hashref.Ordered(record{
-		Effect: p.Need.Effect, Scope: p.Need.Scope, Cost: p.Need.Cost,
+		Approval: approval,
+		Effect:   p.Need.Effect, Scope: p.Need.Scope, Cost: p.Need.Cost,
 		BudgetBefore: left, BudgetAfter: left, Denial: string(why), RequestRef: req.Hash,
 	}))
-	return &Done{ID: p.ID, Effect: p.Need.Effect, Status: StatusDenied, Record: rec.Hash, Reason: string(why),
+	return &Done{ID: p.ID, Effect: p.Need.Effect, Status: StatusDenied, Record: rec.Hash, Reason: string(why), Approval: approval,
 		Objects: []world.Object{req, rec}}
 }
 
 // Run performs the effect: once, never again. It does not fail; what went wrong is part of
 // what Done tells. Causes go to stderr. A handler that does not stop when its time is
 // over is left behind after StopGrace: the effect is then failed, the reason says that it may
-// still take place, and Ended tells when it cannot any more.
+// still take place, and Left tells when it cannot any more.
 func (t *Ticket) Run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, HandlerTimeout)
 	defer cancel()
@@ -330,6 +344,7 @@ func (t *Ticket) bounded(ctx context.Context) ([]byte, error) {
 		return a.out, a.err
 	case <-timer.C:
 		close(left)
+		t.left = true
 		return nil, &world.Error{Op: "broker.Run", Kind: world.KindDeadline, Err: ctx.Err(),
 			Msg: "it ran out of time and did not stop; it may still take place"}
 	}

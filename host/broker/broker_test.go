@@ -152,3 +152,17 @@ func TestADenialTellsWhatIsLeft(t *testing.T) {
 		t.Fatalf("%s\nwant %s", done.Objects[1].Payload, want)
 	}
 }
+
+// TestAHandlerThatAnsweredIsNotLeftBehind: what has answered is done, however long its
+// goroutine takes to end.
+func TestAHandlerThatAnsweredIsNotLeftBehind(t *testing.T) {
+	b := &Broker{Store: &ledger{t: t}, Now: time.Now, Logf: t.Logf,
+		Handlers: map[string]Handler{"E": handler{do: func(context.Context) ([]byte, error) { return []byte("{}"), nil }}}}
+	for range 2000 {
+		ticket := &Ticket{broker: b, planned: Planned{ID: "e1", Need: world.Need{Effect: "E"}}, ended: make(chan struct{})}
+		ticket.Run(t.Context())
+		if ticket.Left() != nil {
+			t.Fatal("it was taken for left behind")
+		}
+	}
+}

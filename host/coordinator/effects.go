@@ -11,7 +11,6 @@ import (
 
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
-	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
@@ -46,7 +45,7 @@ func (r *run) effectful(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	p, err := parsePlan(r.desc, text, r.provenance)
+	p, err := parsePlan(r.desc.Declared, text, r.provenance)
 	if err != nil {
 		return Result{}, &world.Error{Op: "coordinator.plan", Kind: world.KindConvention, Subject: r.desc.ID, Err: err}
 	}
@@ -141,10 +140,8 @@ func (d *deed) performOne(ctx context.Context, e broker.Planned) (broker.Done, e
 	ectx, cancel := withDeadlineOf(ctx)
 	ticket.Run(ectx)
 	cancel()
-	select {
-	case <-ticket.Ended():
-	default:
-		d.behind = ticket.Ended()
+	if left := ticket.Left(); left != nil {
+		d.behind = left
 	}
 	done := ticket.Done()
 	d.open = append(d.open, *done.Outcome)
@@ -229,7 +226,7 @@ func (d *deed) finish(ctx context.Context, p *plan) (jsontext.Value, *plan, erro
 			return nil, next, err
 		}
 	} else {
-		out = d.plain(p)
+		out = plain(d.rounds)
 	}
 	d.c.cfg.Pause("call.finished")
 	full, err := withWorld(out, d.rounds)
@@ -244,9 +241,9 @@ func (d *deed) finishPhase(ctx context.Context, p *plan) (jsontext.Value, *plan,
 		return nil, nil, err
 	}
 	if p.version == 2 && plansAgain(out) {
-		next, err := parsePlan(d.desc, out, d.provenance)
+		next, err := parsePlan(d.desc.Declared, out, d.provenance)
 		if err == nil {
-			err = d.admits(next)
+			err = admits(d.rounds, next)
 		}
 		if err != nil {
 			return nil, nil, &world.Error{Op: op, Kind: world.KindConvention, Subject: d.desc.ID, Err: err}
@@ -257,47 +254,6 @@ func (d *deed) finishPhase(ctx context.Context, p *plan) (jsontext.Value, *plan,
 		return nil, nil, &world.Error{Op: op, Kind: world.KindBadOutput, Subject: d.desc.ID, Err: err}
 	}
 	return out, nil, nil
-}
-
-// admits holds one more round to the laws that concern the whole call.
-func (d *deed) admits(next *plan) error {
-	if len(d.rounds) >= MaxRounds {
-		return fmt.Errorf("a call has at most %d rounds", MaxRounds)
-	}
-	for _, r := range d.rounds {
-		for _, e := range r.plan.effects {
-			if next.has(e.ID) {
-				return fmt.Errorf("the effect id %q was used in an earlier round", e.ID)
-			}
-		}
-	}
-	return nil
-}
-
-// plain is the output without a finish phase: the plan's own result, or what the last
-// effect gave, or why one was not done.
-func (d *deed) plain(p *plan) jsontext.Value {
-	if len(p.effects) == 0 {
-		return p.result
-	}
-	var out jsontext.Value
-	for _, done := range d.rounds[len(d.rounds)-1].dones {
-		switch done.Status {
-		case broker.StatusOK:
-			out = done.Output
-		case broker.StatusDenied:
-			if done.Approval != "" {
-				return hashref.MustMarshal(map[string]any{"ok": false, "refused": done.Reason, "approval": done.Approval})
-			}
-			return refusal(done.Reason)
-		case broker.StatusFailed:
-			return refusal("effect failed: " + done.Reason)
-		}
-	}
-	if out == nil {
-		return refusal("not done: an earlier effect of this call may still be at work")
-	}
-	return out
 }
 
 // commit makes the call an entry, and outcomes that are not durable yet with it. A crash

@@ -154,7 +154,24 @@ func newFixture(t *testing.T) *fixture {
 				f.logs = append(f.logs, fmt.Sprintf(format, args...))
 			}},
 	})
+	t.Cleanup(func() { f.replays() })
 	return f
+}
+
+// replays runs every entry again: it must come out the same.
+func (f *fixture) replays() {
+	f.t.Helper()
+	calls := len(f.doer.done)
+	p := &coordinator.Replayer{Store: f.store, Engines: f.engines}
+	for i := range f.entries() {
+		r, err := p.Replay(context.Background(), i)
+		if err != nil || r.Diverged != "" || (r.Skipped == "") == (r.Call == "") {
+			f.t.Errorf("entry %d run again: %.2000v, %v", i, r, err)
+		}
+	}
+	if len(f.doer.done) != calls {
+		f.t.Error("running entries again called a handler")
+	}
 }
 
 // reopen closes the store and makes a new coordinator over the file.

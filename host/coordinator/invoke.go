@@ -282,14 +282,14 @@ type callDigest struct {
 // invocationRecord is world/invocation-record/v1; v2 has the effects and the plan of plan
 // v1, v3 the rounds of plan v2.
 type invocationRecord struct {
-	Effects        *[]world.Ref       `json:"effects,omitempty"`
+	Effects        *[]world.Ref       `json:"effects,omitzero"` // [] for a plan without any
 	EpisodeID      string             `json:"episodeId"`
 	Input          world.Ref          `json:"input"`
 	Interpreter    world.Ref          `json:"interpreter"`
 	InvocationID   world.InvocationID `json:"invocationId"`
 	Output         world.Ref          `json:"output"`
-	Plan           *world.Ref         `json:"plan,omitempty"`
-	Rounds         []recordRound      `json:"rounds,omitempty"`
+	Plan           *world.Ref         `json:"plan,omitzero"`
+	Rounds         []recordRound      `json:"rounds,omitzero"`
 	SemanticsEpoch int64              `json:"semanticsEpoch"`
 	SkillID        string             `json:"skillId"`
 	TransitionFn   world.Ref          `json:"transitionFn"`

@@ -34,3 +34,15 @@ func TestOrderedIsCanonical(t *testing.T) {
 		}
 	}
 }
+
+// TestARefusalsRecordNamesNoEffects: a plan without effects has an empty list of them.
+func TestARefusalsRecordNamesNoEffects(t *testing.T) {
+	var rec invocationRecord
+	if kind := rec.plans([]round{{plan: &plan{version: 1}}}); kind != world.SemRecordV2 || !bytes.Contains(hashref.Ordered(rec), []byte(`"effects":[]`)) {
+		t.Fatalf("%s: %s", kind, hashref.Ordered(rec))
+	}
+	rec = invocationRecord{}
+	if kind := rec.plans([]round{{plan: &plan{version: 2}}}); kind != world.SemRecordV3 || !bytes.Contains(hashref.Ordered(rec), []byte(`"rounds":[{"effects":[],`)) {
+		t.Fatalf("%s: %s", kind, hashref.Ordered(rec))
+	}
+}

@@ -53,6 +53,9 @@ type wireEffect struct {
 	Payload jsontext.Value `json:"payload"`
 }
 
+// declarations gives the declaration of an effect that a transition may plan.
+type declarations func(world.Need) (world.Need, bool)
+
 // has tells whether an effect of the plan has an id.
 func (p *plan) has(id string) bool {
 	return slices.ContainsFunc(p.effects, func(e broker.Planned) bool { return e.ID == id })
@@ -65,9 +68,9 @@ func plansAgain(out jsontext.Value) bool {
 }
 
 // parsePlan holds a canonical output of the plan phase to the laws of plans
-// (spec/06-effects.md). Its errors are causes: the caller is told only that the calling
+// (spec/06-effects.md). declared gives the declaration of an effect. Its errors are causes: the caller is told only that the calling
 // convention was not kept.
-func parsePlan(d *world.Descriptor, text []byte, provenance string) (*plan, error) {
+func parsePlan(declared declarations, text []byte, provenance string) (*plan, error) {
 	var w wirePlan
 	if err := exact(text, &w, "plan", "effects", "finish", "result"); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
@@ -85,7 +88,7 @@ func parsePlan(d *world.Descriptor, text []byte, provenance string) (*plan, erro
 	}
 	p := &plan{version: version, object: world.NewObject(w.Plan, provenance, text), finish: w.Finish}
 	for i, raw := range w.Effects {
-		e, err := parseEffect(d, raw)
+		e, err := parseEffect(declared, raw)
 		if err != nil {
 			return nil, fmt.Errorf("effects[%d]: %w", i, err)
 		}
@@ -110,16 +113,16 @@ func parsePlan(d *world.Descriptor, text []byte, provenance string) (*plan, erro
 	return p, nil
 }
 
-func parseEffect(d *world.Descriptor, raw jsontext.Value) (broker.Planned, error) {
+func parseEffect(declared declarations, raw jsontext.Value) (broker.Planned, error) {
 	var e wireEffect
 	if err := exact(raw, &e, "id", "effect", "scope", "cost", "payload"); err != nil {
 		return broker.Planned{}, err
 	}
-	need, declared := d.Declared(world.Need{Effect: e.Effect, Scope: e.Scope, Cost: e.Cost})
+	need, ok := declared(world.Need{Effect: e.Effect, Scope: e.Scope, Cost: e.Cost})
 	switch {
 	case !effectID.MatchString(e.ID):
 		return broker.Planned{}, fmt.Errorf("id %q must be 1 to 16 of a-z 0-9", e.ID)
-	case !declared:
+	case !ok:
 		return broker.Planned{}, fmt.Errorf("%s=%s:%d is not declared", e.Effect, e.Scope, e.Cost)
 	case e.Payload.Kind() != '{':
 		return broker.Planned{}, fmt.Errorf("payload must be an object")
@@ -156,4 +159,19 @@ func checkResult(out jsontext.Value) error {
 		err = errReserved
 	}
 	return err
+}
+
+// admits holds one more round to the laws that concern the whole call.
+func admits(rounds []round, next *plan) error {
+	if len(rounds) >= MaxRounds {
+		return fmt.Errorf("a call has at most %d rounds", MaxRounds)
+	}
+	for _, r := range rounds {
+		for _, e := range r.plan.effects {
+			if next.has(e.ID) {
+				return fmt.Errorf("the effect id %q was used in an earlier round", e.ID)
+			}
+		}
+	}
+	return nil
 }

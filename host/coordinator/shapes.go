@@ -12,6 +12,33 @@ func refusal(text string) jsontext.Value {
 	return hashref.MustMarshal(map[string]any{"ok": false, "refused": text})
 }
 
+// plain is the output without a finish phase: the plan's own result, or what the last
+// effect gave, or why one was not done.
+func plain(rounds []round) jsontext.Value {
+	last := rounds[len(rounds)-1]
+	if len(last.plan.effects) == 0 {
+		return last.plan.result
+	}
+	var out jsontext.Value
+	for _, done := range last.dones {
+		switch done.Status {
+		case broker.StatusOK:
+			out = done.Output
+		case broker.StatusDenied:
+			if done.Approval != "" {
+				return hashref.MustMarshal(map[string]any{"ok": false, "refused": done.Reason, "approval": done.Approval})
+			}
+			return refusal(done.Reason)
+		case broker.StatusFailed:
+			return refusal("effect failed: " + done.Reason)
+		}
+	}
+	if out == nil {
+		return refusal("not done: an earlier effect of this call may still be at work")
+	}
+	return out
+}
+
 // phaseInput is the input of the plan phase. Its fields stand in canonical order and hold
 // canonical values, so the text is canonical; it may be one level deeper than arguments.
 func phaseInput(args []byte) []byte {

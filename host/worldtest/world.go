@@ -151,6 +151,9 @@ func (w *World) end() {
 	w.stop()
 	CheckAll(w.T, w.Core.Store)
 	w.must(w.Core.Close())
+	if w.T.Failed() && w.Stderr() != "" {
+		w.T.Logf("the daemon said:\n%s", w.Stderr())
+	}
 }
 
 func (w *World) must(err error) {
