@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/sandbox"
 	"ailang.dev/world/host/worldtest"
 	"ailang.dev/world/host/worldtest/wire"
 )
@@ -23,6 +24,13 @@ const workerVerb = "world-e2e-worker"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == workerVerb {
 		if err := daemon.WorkerMain(os.Args[2], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) == 2 && os.Args[1] == sandboxVerb {
+		if err := sandbox.Main(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
