@@ -74,6 +74,9 @@ type Status struct {
 	// Interpreter is the AILANG binary that .ail sources are published under; none without
 	// one.
 	Interpreter world.Ref `json:"interpreter"`
+	// Effects are what the daemon can perform, in order; none when the store is opened
+	// directly.
+	Effects []string `json:"effects"`
 }
 
 // MintRequest asks for a session.

@@ -87,9 +87,9 @@ func TestArgumentNames(t *testing.T) {
 // TestPresetsAreGrants keeps presets within what a session may be granted.
 func TestPresetsAreGrants(t *testing.T) {
 	for _, p := range presets {
-		grants, ok := presetGrants(p.name, 7)
-		if !ok || len(grants) != len(p.effects) {
-			t.Errorf("preset %s makes %v", p.name, grants)
+		grants, _ := presetGrants(p.name, 7, declared)
+		if bare, ok := presetGrants(p.name, 7, nil); !ok || len(bare) != len(p.effects) || len(grants) != len(p.effects)+len(p.served) {
+			t.Errorf("preset %s makes %v, and without a daemon %v", p.name, grants, bare)
 		}
 		for _, g := range grants {
 			if err := g.Check(); err != nil || g.Budget != 7 || g.Scope != scopeOf(g.Effect) {
@@ -97,7 +97,7 @@ func TestPresetsAreGrants(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := presetGrants("none", 1); ok {
+	if _, ok := presetGrants("none", 1, nil); ok {
 		t.Error("there is a preset none")
 	}
 }

@@ -48,6 +48,19 @@ func ailangFlag(c *cobra.Command, bin *string) {
 	c.Flags().StringVar(bin, "ailang-bin", "", "the AILANG `BINARY` that checks and runs .ail sources")
 }
 
+// toolFlags are the flags of the AILANG toolchain.
+type toolFlags struct{ bin, examples string }
+
+func (f *toolFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.bin, "tool-ailang-bin", "", "the AILANG `BINARY` that agents check and run programs with, confined")
+	c.Flags().StringVar(&f.examples, "examples-dir", "", "`FOLDER` of AILANG sources that agents may search")
+}
+
+// set adds the toolchain to a daemon's configuration.
+func (f *toolFlags) set(a *app, cfg *daemon.Config) {
+	cfg.ToolAilangBin, cfg.ExamplesDir = a.path(f.bin), a.path(f.examples)
+}
+
 // coreConfig is how this program opens a store; ailangBin is "" for none.
 func (a *app) coreConfig(db, ailangBin string) daemon.CoreConfig {
 	cfg := daemon.CoreConfig{DB: db, AilangBin: a.path(ailangBin), TempDir: a.env.Get("TMPDIR"), Logf: func(format string, args ...any) {

@@ -21,6 +21,7 @@ import (
 type serveFlags struct {
 	db, bind, root, public, ailang, config string
 	private, json                          bool
+	tools                                  toolFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -39,6 +40,10 @@ Without --workspace-root no workspace effect can be performed. Without --ailang-
 source can be published; those that were run on if their binary is in the archive beside the
 store.
 
+With --tool-ailang-bin agents can check and run AILANG programs of their worktrees with that
+toolchain, and search its builtins and the sources in --examples-dir. It has no part in how
+transitions run. It is copied into the archive, and runs confined, as commands do.
+
 Without --config no command can be run. The file declares which ones can, and what is
 read-only in worktrees beside what is built in; docs/configuration.md lists its keys. A command
 runs confined: at the start it is tried what this host can enforce, and a configuration whose
@@ -46,7 +51,8 @@ commands cannot be confined is refused with what is missing and how to get it.`,
 		Example: `  ailang-worldd serve --db world.db --workspace-root ~/worktrees
   ailang-worldd serve --db world.db --bind 127.0.0.1:0
   ailang-worldd serve --db world.db --ailang-bin /usr/local/bin/ailang
-  ailang-worldd serve --db world.db --workspace-root ~/worktrees --config world.yaml`,
+  ailang-worldd serve --db world.db --workspace-root ~/worktrees --config world.yaml
+  ailang-worldd serve --db world.db --workspace-root ~/worktrees --tool-ailang-bin /usr/local/bin/ailang`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
@@ -55,6 +61,7 @@ commands cannot be confined is refused with what is missing and how to get it.`,
 	c.Flags().StringVar(&f.root, "workspace-root", "", "`FOLDER` that holds a worktree for each episode")
 	ailangFlag(c, &f.ailang)
 	configFlag(c, &f.config)
+	f.tools.add(c)
 	c.Flags().BoolVar(&f.private, "private-reads", false, "let only sessions read /v1, health included")
 	c.Flags().StringVar(&f.public, "public-url", "", "`URL` of a reverse proxy: opens the agents' doors, and those alone, under its name")
 	jsonFlag(c, &f.json)
@@ -80,6 +87,7 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	cfg := daemon.Config{
 		Bind: f.bind, WorkspaceRoot: a.path(f.root), Git: worktree.FindGit(a.env.Environ), PrivateReads: f.private, PublicURL: f.public,
 	}
+	f.tools.set(a, &cfg)
 	if err := a.configure(&cfg, f.config); err != nil {
 		return err
 	}

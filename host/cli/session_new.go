@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type preset struct {
 	name    string
 	about   string
 	effects []string
+	served  []string // granted too where the daemon is known to perform them
 }
 
 // scopeOf is the scope in which a preset grants an effect.
@@ -39,21 +41,29 @@ func scopeOf(effect string) string {
 	return scopeWorktree
 }
 
+// declared are effects that only a daemon that was started for them performs.
+var declared = []string{"Workspace.Exec", "Ailang.Check", "Ailang.Run", "Ailang.Discover", "Ailang.CLI"}
+
 // presets are all there are.
 var presets = []preset{
-	{"read", "look at the worktree and its history", []string{"Workspace.Read", "Git.Read"}},
-	{"coding", "look at the worktree, change it and commit, and ask a person",
-		[]string{"Workspace.Read", "Workspace.Write", "Git.Read", "Git.Commit", "Human.Approve", "Human.PollApproval"}},
+	{name: "read", about: "look at the worktree and its history", effects: []string{"Workspace.Read", "Git.Read"}},
+	{name: "coding", about: "look at the worktree, change it and commit, and ask a person", effects: codingEffects, served: declared},
+	{name: "all", about: "as coding, whatever the daemon serves", effects: slices.Concat(codingEffects, declared)},
 }
 
-// presetGrants are a preset's grants; ok is false if there is none of that name.
-func presetGrants(name string, budget int64) (grants []world.Grant, ok bool) {
+var codingEffects = []string{"Workspace.Read", "Workspace.Write", "Git.Read", "Git.Commit", "Human.Approve", "Human.PollApproval"}
+
+// presetGrants are a preset's grants, for a daemon that is known to perform some effects; ok
+// is false if there is none of that name.
+func presetGrants(name string, budget int64, performs []string) (grants []world.Grant, ok bool) {
 	for _, p := range presets {
 		if p.name != name {
 			continue
 		}
-		for _, e := range p.effects {
-			grants = append(grants, world.Grant{Effect: e, Scope: scopeOf(e), Budget: budget})
+		for _, e := range slices.Concat(p.effects, p.served) {
+			if slices.Contains(p.effects, e) || slices.Contains(performs, e) {
+				grants = append(grants, world.Grant{Effect: e, Scope: scopeOf(e), Budget: budget})
+			}
 		}
 		return grants, true
 	}
@@ -64,6 +74,9 @@ func presetHelp() string {
 	var b strings.Builder
 	for _, p := range presets {
 		fmt.Fprintf(&b, "  %-8s %s: %s\n", p.name, p.about, strings.Join(p.effects, ", "))
+		if len(p.served) > 0 {
+			fmt.Fprintf(&b, "           and, if a daemon runs that serves them: %s\n", strings.Join(p.served, ", "))
+		}
 	}
 	return b.String()
 }
@@ -113,7 +126,7 @@ func (a *app) sessionNew(cmd *cobra.Command, episode string, f newFlags) error {
 	if f.budget < 0 || f.budget > hashref.MaxInt {
 		return usage(cmd, "--budget must be from 0 to 2^53-1")
 	}
-	grants, ok := presetGrants(f.preset, f.budget)
+	grants, ok := presetGrants(f.preset, f.budget, a.performs(ctx, db))
 	if !ok {
 		return usage(cmd, "there is no preset %q", f.preset)
 	}
@@ -159,6 +172,20 @@ func (a *app) sessionNew(cmd *cobra.Command, episode string, f newFlags) error {
 		fmt.Fprintf(a.stderr, "worktree %s, branch %s\n", tree.Path, tree.Branch)
 	}
 	return a.showMinted(m, f.json)
+}
+
+// performs are the effects of the daemon that serves a store; none if no daemon does.
+func (a *app) performs(ctx context.Context, db string) []string {
+	ops, err := a.dial(ctx, db)
+	if err != nil {
+		return nil
+	}
+	defer ops.Close()
+	st, err := ops.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	return st.Effects
 }
 
 func (a *app) openRepo(ctx context.Context, repo string) (*worktree.Repo, error) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/handlers/ailang"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/packs"
@@ -34,6 +36,7 @@ var upPacks = []string{"workspace", "se-tools"}
 type upFlags struct {
 	home, repo, episode, bind, ailang, config string
 	json                                      bool
+	tools                                     toolFlags
 }
 
 // upPlan is what up is going to see to.
@@ -41,6 +44,7 @@ type upPlan struct {
 	home    string
 	repo    *worktree.Repo
 	episode string
+	effects []string // what the daemon can perform
 }
 
 func (p upPlan) db() string          { return filepath.Join(p.home, "store", "world.db") }
@@ -59,10 +63,12 @@ there already is used as it is, so it can be run again at any time.
 
 If a daemon serves the store already, it adds worktree and session to that, and exits 0.
 
-The session may read, write and commit in the worktree (preset coding, budget 1000000, 30 days).
+The session may read, write and commit in the worktree, and use all else that the daemon
+serves (preset coding, budget 1000000, 30 days).
 Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.
 
-With --config, agents may also run the commands that the file declares; see serve --help.`,
+With --config, agents may also run the commands that the file declares, and with
+--tool-ailang-bin use the AILANG toolchain; see serve --help.`,
 		Example: `  cd ~/src/site && ailang-worldd up
   ailang-worldd up --repo ~/src/site --episode fix-docs`,
 		Args: noArgs,
@@ -74,6 +80,7 @@ With --config, agents may also run the commands that the file declares; see serv
 	bindFlag(c, &f.bind)
 	ailangFlag(c, &f.ailang)
 	configFlag(c, &f.config)
+	f.tools.add(c)
 	jsonFlag(c, &f.json)
 	return c
 }
@@ -108,13 +115,15 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 
 // serveUp prepares an open store and serves it.
 func (a *app) serveUp(ctx context.Context, core *daemon.Core, plan upPlan, f upFlags) error {
+	cfg := daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace(), Git: worktree.FindGit(a.env.Environ)}
+	f.tools.set(a, &cfg)
+	if err := a.configure(&cfg, f.config); err != nil {
+		return fatal(err)
+	}
+	plan.effects = cfg.Effects()
 	info, err := a.prepare(ctx, core.Ops(""), plan)
 	if err != nil {
 		return err
-	}
-	cfg := daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace(), Git: worktree.FindGit(a.env.Environ)}
-	if err := a.configure(&cfg, f.config); err != nil {
-		return fatal(err)
 	}
 	return fatal(a.run(ctx, core, cfg, func(url string) {
 		if !f.json {
@@ -171,6 +180,11 @@ func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) (joined bool, 
 		return false, fatal(failf("the daemon at %s (process %d) serves this store with the workspace root %q, not %q: its tools would not find the worktree",
 			st.URL, st.PID, st.WorkspaceRoot, plan.workspace()).hinted("stop it, and run up again"))
 	}
+	if f.tools.bin != "" && !slices.Contains(st.Effects, ailang.EffectRun) {
+		return false, fatal(failf("the daemon at %s (process %d) serves this store without an AILANG toolchain", st.URL, st.PID).
+			hinted("stop it, and run up again; or leave --tool-ailang-bin"))
+	}
+	plan.effects = st.Effects
 	info, err := a.prepare(ctx, ops, plan)
 	if err != nil {
 		return false, err
@@ -252,7 +266,7 @@ func (a *app) publishPacks(ctx context.Context, ops admin.Ops) error {
 // has all that up grants; else it mints one, and replaces the file.
 func (a *app) ensureSession(ctx context.Context, ops admin.Ops, plan upPlan) (world.Session, error) {
 	file := plan.sessionFile()
-	grants, _ := presetGrants(upPreset, upBudget)
+	grants, _ := presetGrants(upPreset, upBudget, plan.effects)
 	token, err := a.readSession(file)
 	if err == nil {
 		s, err := ops.Lookup(ctx, token)

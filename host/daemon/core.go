@@ -55,6 +55,7 @@ type Core struct {
 	Registry  *registry.Registry
 	Authority *authority.Authority
 	Book      *approvals.Book
+	archive   string // the folder of archived binaries
 }
 
 // OpenCore opens or creates the store, takes its writer lock, and nominates this binary's
@@ -67,12 +68,12 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{Config: cfg, Store: s, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
+	c := &Core{Config: cfg, Store: s, archive: s.Path() + ArchiveSuffix, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
 	if err := c.openEmbedded(); err != nil {
 		c.Close()
 		return nil, err
 	}
-	if err := c.openAilang(ctx, s.Path()+ArchiveSuffix); err != nil {
+	if err := c.openAilang(ctx); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -91,8 +92,8 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 const ArchiveSuffix = ".archive"
 
 // openAilang pins the AILANG binary, if one is named, and finds those of earlier starts.
-func (c *Core) openAilang(ctx context.Context, archive string) error {
-	cfg := ailang.Config{Archive: archive, Temp: c.Config.TempDir, Slots: c.Slots, Logf: c.Config.Logf}
+func (c *Core) openAilang(ctx context.Context) error {
+	cfg := ailang.Config{Archive: c.archive, Temp: c.Config.TempDir, Slots: c.Slots, Logf: c.Config.Logf}
 	if cfg.Temp == "" {
 		cfg.Temp = cmp.Or(ailang.MemoryFolder(), os.TempDir())
 	}

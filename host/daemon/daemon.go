@@ -16,6 +16,7 @@ import (
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/handlers/ailang"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/handlers/git"
 	"ailang.dev/world/host/handlers/human"
@@ -23,6 +24,7 @@ import (
 	"ailang.dev/world/host/mcp"
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/rest"
+	"ailang.dev/world/host/sandbox"
 	"ailang.dev/world/host/world"
 )
 
@@ -54,6 +56,9 @@ type Config struct {
 	Profiles      []exec.Profile   // commands that agents may run
 	// SandboxCommand starts this program so that it calls sandbox.Main; nil if it cannot.
 	SandboxCommand []string
+	// ToolAilangBin is the AILANG toolchain that agents may use in worktrees; "" is none.
+	// ExamplesDir is the folder of sources that they may search; "" is none.
+	ToolAilangBin, ExamplesDir string
 }
 
 // Daemon is one running world.
@@ -62,7 +67,10 @@ type Daemon struct {
 	cfg    Config
 	public *url.URL
 	coord  *coordinator.Coordinator
-	exec   *exec.Handler // nil without a workspace root
+	exec   *exec.Handler   // nil without a workspace root
+	tools  *ailang.Handler // nil without a toolchain
+	// sandbox is one for all handlers: runs in one worktree must know of one another.
+	sandbox *sandbox.Sandbox
 	// damaged are engines whose archived binary was not what its name says at the start.
 	damaged []capsule.Engine
 }
@@ -70,7 +78,7 @@ type Daemon struct {
 // New checks the configuration, tells what the last run left open, and assembles the
 // handlers. The core stays the caller's to close.
 func New(ctx context.Context, core *Core, cfg Config) (*Daemon, error) {
-	d := &Daemon{core: core, cfg: cfg}
+	d := &Daemon{core: core, cfg: cfg, sandbox: sandbox.New(sandbox.Config{Command: cfg.SandboxCommand, Logf: core.Config.Logf})}
 	if err := d.checkConfig(); err != nil {
 		return nil, err
 	}
@@ -111,6 +119,9 @@ func (d *Daemon) checkConfig() error {
 			return world.Errorf(world.KindBadRequest, "daemon.New", "public URL %q must be http(s)://host[:port] and nothing more", d.cfg.PublicURL)
 		}
 		d.public = u
+	}
+	if err := d.cfg.checkTools(); err != nil {
+		return err
 	}
 	if d.cfg.WorkspaceRoot == "" {
 		return nil
@@ -157,7 +168,14 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if d.exec, err = d.execHandler(ctx); err != nil {
 		return nil, err
 	}
-	return broker.Serve(append([]broker.Handler{ask, ws, gt, d.exec}, d.cfg.Handlers...)...)
+	all := []broker.Handler{ask, ws, gt, d.exec}
+	if d.tools, err = d.ailangHandler(ctx); err != nil {
+		return nil, err
+	}
+	if d.tools != nil {
+		all = append(all, d.tools)
+	}
+	return broker.Serve(append(all, d.cfg.Handlers...)...)
 }
 
 // gitHandler serves a worktree's history. Without a git it is there and says so.
@@ -268,6 +286,9 @@ func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Se
 		defer cancel()
 		err = errors.Join(err, d.exec.Close(ctx))
 	}
+	if d.tools != nil {
+		err = errors.Join(err, d.tools.Close(ctx))
+	}
 	return err
 }
 
@@ -281,6 +302,7 @@ func (d *Daemon) serveAdmin(base string) (*admin.Server, error) {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
 	ops := d.core.Ops(base)
+	ops.Info.Effects = d.cfg.Effects()
 	ops.Shut = nil // closing a connection must not close the store
 	if d.cfg.WorkspaceRoot != "" {
 		if ops.Info.WorkspaceRoot, err = realPath(d.cfg.WorkspaceRoot); err != nil {

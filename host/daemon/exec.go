@@ -8,25 +8,24 @@ import (
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/hashref"
-	"ailang.dev/world/host/sandbox"
 	"ailang.dev/world/host/world"
 )
+
+var errNoSandbox = world.Errorf(world.KindBadRequest, "daemon.New", "commands cannot be confined: this program does not know its own path")
 
 // execHandler runs the commands that the configuration declares. Without one it is there and
 // says so.
 func (d *Daemon) execHandler(ctx context.Context) (*exec.Handler, error) {
 	if len(d.cfg.Profiles) > 0 && len(d.cfg.SandboxCommand) == 0 {
-		return nil, world.Errorf(world.KindBadRequest, "daemon.New", "commands cannot be confined: this program does not know its own path")
+		return nil, errNoSandbox
 	}
 	store, err := realPath(filepath.Dir(d.core.Config.DB))
 	if err != nil {
 		return nil, err
 	}
-	logf := d.core.Config.Logf
 	h, err := exec.New(ctx, exec.Config{
 		Root: d.cfg.WorkspaceRoot, Policy: d.cfg.Policy, Profiles: d.cfg.Profiles, Hide: []string{store}, Slots: d.core.Slots,
-		Sandbox: sandbox.New(sandbox.Config{Command: d.cfg.SandboxCommand, Logf: logf}),
-		Ledger:  ledger{&broker.Jobs{Store: d.core.Store}}, Now: d.core.Config.Now, Logf: logf,
+		Sandbox: d.sandbox, Ledger: ledger{&broker.Jobs{Store: d.core.Store}}, Now: d.core.Config.Now, Logf: d.core.Config.Logf,
 	})
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ type refusals struct {
 
 // sound are arguments that nothing is wrong with.
 var sound = map[string]any{"path": "a", "content": "c", "old_text": "o", "new_text": "n", "pattern": "p", "message": "m",
-	"profile": "p", "job": "0123456789abcdef0123456789abcdef"}
+	"profile": "p", "query": "q", "operation": "version", "job": "0123456789abcdef0123456789abcdef"}
 
 // args are sound arguments with one changed, or, if value is nil, left out.
 func (c refusals) args(change string, value any) map[string]any {

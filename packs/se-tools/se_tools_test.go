@@ -30,7 +30,9 @@ func TestPlans(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	b := packtest.New(t, "se-tools")
-	b.CheckRefusals(map[string]string{"ailang-read": "path", "ailang-write": "path, content", "ailang-edit": "path, old_text, new_text"})
+	b.CheckRefusals(map[string]string{"ailang-read": "path", "ailang-write": "path, content", "ailang-edit": "path, old_text, new_text",
+		"ailang-check": "path", "ailang-run": "path, args_json, stdin, argv, caps", "builtins-search": "query, limit", "examples-search": "query, limit",
+		"ailang-cli": "operation, path"})
 	b.CheckTooLarge("ailang-write", `{"path":"a","content":"%s"}`)
 	b.CheckTooLarge("ailang-edit", `{"path":"a","old_text":"x","new_text":"%s"}`)
 }
