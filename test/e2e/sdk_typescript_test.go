@@ -37,13 +37,7 @@ type seen struct {
 // TestOfficialTypeScriptClients drives both generations of the official client. They
 // validate every result against the tool's outputSchema, refusals and denials too.
 func TestOfficialTypeScriptClients(t *testing.T) {
-	dir, err := filepath.Abs("../clients/typescript")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
-		t.Skip("SKIP: the TypeScript clients are not installed; `make deps` installs them")
-	}
+	dir := typescript(t)
 	for _, script := range []string{"sdk1.mjs", "sdk2.mjs"} {
 		t.Run(script, func(t *testing.T) {
 			w := worldtest.Start(t, worldtest.Options{})
@@ -56,7 +50,7 @@ func TestOfficialTypeScriptClients(t *testing.T) {
 				`{"name":"workspace-list","arguments":{}}`,
 				`{"name":"no-such-tool","arguments":{}}`,
 			)
-			if s.Server.Name != "ailang-worldd" || len(s.Tools) != 9 || len(s.Calls) != 6 {
+			if s.Server.Name != "ailang-worldd" || len(s.Tools) != 10 || len(s.Calls) != 6 {
 				t.Fatalf("server %q, %d tools, %d calls", s.Server.Name, len(s.Tools), len(s.Calls))
 			}
 			for i, want := range []map[string]any{
@@ -81,6 +75,19 @@ func TestOfficialTypeScriptClients(t *testing.T) {
 			}
 		})
 	}
+}
+
+// typescript is the folder of the TypeScript clients.
+func typescript(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../clients/typescript")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
+		t.Skip("SKIP: the TypeScript clients are not installed; `make deps` installs them")
+	}
+	return dir
 }
 
 func drive(t *testing.T, dir, script, url, token string, calls ...string) seen {
