@@ -19,9 +19,6 @@ import (
 	"ailang.dev/world/packs"
 )
 
-// sandboxVerb makes the test binary the first process of a sandbox.
-const sandboxVerb = "world-e2e-sandbox"
-
 // toolCall is one call, and what its answer must hold. In args "${TOOL.MEMBER}" stands for
 // a member of the last answer of a tool that was ok.
 type toolCall struct {
