@@ -42,6 +42,12 @@ type match struct {
 	After  []string `json:"after"`
 }
 
+// example is a source that a search found.
+type example struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
 // showOutput prints the most useful member of an output, else all of it.
 func (a *app) showOutput(raw jsontext.Value, o output) {
 	if a.showRun(o) {
@@ -65,9 +71,11 @@ func (a *app) showOutput(raw jsontext.Value, o output) {
 	} else if matches, ok := field[[]match](o, "matches"); ok {
 		a.showMatches(matches)
 	} else if paths, ok := field[[]string](o, "paths"); ok {
-		for _, p := range paths {
-			fmt.Fprintln(a.stdout, printable(p, false))
-		}
+		a.showLines(paths)
+	} else if lines, ok := field[[]string](o, "builtins"); ok {
+		a.showLines(lines)
+	} else if all, ok := field[[]example](o, "examples"); ok {
+		a.showExamples(all)
 	} else {
 		fmt.Fprintln(a.stdout, indented(raw))
 	}
@@ -120,6 +128,22 @@ func (a *app) showContent(text string) {
 		}
 	}
 	fmt.Fprint(a.stdout, text)
+}
+
+func (a *app) showLines(lines []string) {
+	for _, l := range lines {
+		fmt.Fprintln(a.stdout, printable(l, false))
+	}
+}
+
+func (a *app) showExamples(all []example) {
+	for i, e := range all {
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		fmt.Fprintf(a.stdout, "-- %s\n", printable(e.Path, false))
+		a.showContent(strings.TrimSuffix(e.Text, "\n") + "\n")
+	}
 }
 
 func (a *app) showListing(entries []listEntry) {

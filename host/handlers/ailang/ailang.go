@@ -72,9 +72,10 @@ type Handler struct {
 	tool     string // ref of the tool object
 	life     context.Context
 	end      context.CancelFunc
-	running  sync.WaitGroup
-	mu       sync.Mutex // guards closed, and running's growth
+	calls    sync.WaitGroup
+	mu       sync.Mutex // guards closed, and the growth of calls
 	closed   bool
+	running  func() // for tests: the toolchain is about to be started
 }
 
 // New archives the toolchain, asks it for its version inside the sandbox, and reads the
@@ -239,7 +240,7 @@ func (h *Handler) Perform(ctx context.Context, r broker.Request) ([]byte, error)
 	if !h.enter() {
 		return nil, world.Errorf(world.KindCanceled, op, "%s", stopped)
 	}
-	defer h.running.Done()
+	defer h.calls.Done()
 	tree, err := h.tree(r.Episode)
 	if err != nil {
 		return nil, err
@@ -304,7 +305,7 @@ func (h *Handler) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.closed {
-		h.running.Add(1)
+		h.calls.Add(1)
 	}
 	return !h.closed
 }
@@ -318,7 +319,7 @@ func (h *Handler) Close(ctx context.Context) error {
 	h.end()
 	done := make(chan struct{})
 	go func() {
-		h.running.Wait()
+		h.calls.Wait()
 		h.binary.Close()
 		close(done)
 	}()

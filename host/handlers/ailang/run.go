@@ -174,6 +174,9 @@ func (h *Handler) run(ctx context.Context, j job) (sandbox.Result, error) {
 	if j.tree != nil {
 		spec.Dir = j.tree.Path
 	}
+	if h.running != nil {
+		h.running()
+	}
 	res, err := h.cfg.Sandbox.Run(life, spec)
 	var known *world.Error
 	switch {
