@@ -47,6 +47,9 @@ type Options struct {
 	Profiles       []exec.Profile
 	SandboxCommand []string
 	Policy         *policy.Set
+	// ToolAilangBin is the AILANG toolchain that agents may use, and ExamplesDir what they may
+	// search; they need SandboxCommand.
+	ToolAilangBin, ExamplesDir string
 }
 
 // World is one running daemon.
@@ -110,6 +113,7 @@ func (w *World) open() {
 		Bind: "127.0.0.1:0", PrivateReads: w.opts.PrivateReads, PublicURL: w.opts.PublicURL,
 		RuntimeDir: w.Dir, Handlers: w.opts.Handlers, Git: worktree.FindGit(os.Environ()),
 		Profiles: w.opts.Profiles, SandboxCommand: w.opts.SandboxCommand, Policy: w.opts.Policy,
+		ToolAilangBin: w.opts.ToolAilangBin, ExamplesDir: w.opts.ExamplesDir,
 	}
 	if !w.opts.NoWorkspace {
 		cfg.WorkspaceRoot = filepath.Join(w.Dir, "ws")
@@ -136,6 +140,13 @@ func (w *World) open() {
 func (w *World) RestartWith(ailangBin string) {
 	w.T.Helper()
 	w.opts.AilangBin = ailangBin
+	w.Restart()
+}
+
+// RestartWithoutTools is Restart without the AILANG toolchain and its examples.
+func (w *World) RestartWithoutTools() {
+	w.T.Helper()
+	w.opts.ToolAilangBin, w.opts.ExamplesDir = "", ""
 	w.Restart()
 }
 

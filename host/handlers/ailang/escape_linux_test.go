@@ -30,15 +30,13 @@ func TestPathsThatLeadOut(t *testing.T) {
 	must(t, os.Symlink("loop.ail", filepath.Join(r.tree, "loop.ail")))
 	must(t, os.Mkdir(filepath.Join(r.tree, "d.ail"), 0o755))
 	must(t, unix.Mkfifo(filepath.Join(r.tree, "fifo.ail"), 0o644))
-	r.put(".git/x.ail", "x")
 	r.put("n.txt", "x")
 	const shape = `refused: it must be relative and non-empty, with no ".." segment and no leading "-"`
 	cases := []struct{ path, why string }{
 		{"", shape}, {"-x.ail", shape}, {"--caps=Net", shape}, {"/etc/passwd", shape}, {outside, shape}, {"..", shape}, {"../x.ail", shape}, {"a/../../x.ail", shape},
 		{"m.ail/..", shape}, {"m\x00.ail", "holds characters that do not print"}, {"m\n.ail", "holds characters that do not print"}, {"a\x1b[2J.ail", "holds characters that do not print"},
 		{"link.ail", "escapes the worktree"}, {"dir/out.ail", "escapes the worktree"}, {"loop.ail", "cannot be opened"}, {"none.ail", "does not exist"}, {"d.ail", "is not a regular file"},
-		{"fifo.ail", "is not a regular file"}, {".git/x.ail", "is protected: .git cannot be opened"}, {".GIT/x.ail", "is protected: .git cannot be opened"},
-		{"n.txt", "is no AILANG source: its name must end in .ail"}, {strings.Repeat("a/", 3000) + "m.ail", "is too long: 6005 bytes, at most 4096"},
+		{"fifo.ail", "is not a regular file"}, {"n.txt", "is no AILANG source: its name must end in .ail"}, {strings.Repeat("a/", 3000) + "m.ail", "is too long: 6005 bytes, at most 4096"},
 	}
 	tried := 0
 	for _, c := range cases {

@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"ailang.dev/world/host/hashref"
-	"ailang.dev/world/host/policy"
 )
 
 // Bounds of a payload, in bytes unless said otherwise.
@@ -129,8 +128,6 @@ func (c *call) source(p string) error {
 		return refuse("path %s is too long: %d bytes, at most %d", quoted(p), len(p), MaxPath)
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl):
 		return refuse("path %s holds characters that do not print", quoted(p))
-	case slices.ContainsFunc(strings.Split(p, "/"), isGit):
-		return refuse("path %s is protected: .git cannot be opened", quoted(p))
 	case path.Ext(p) != ".ail":
 		return refuse("path %s is no AILANG source: its name must end in .ail", quoted(p))
 	}
@@ -151,12 +148,6 @@ func (c *call) source(p string) error {
 		return refuse("path %s is not a regular file", quoted(p))
 	}
 	return nil
-}
-
-// isGit tells whether a segment is git's own folder, however it is spelled.
-func isGit(seg string) bool {
-	seg = policy.Fold(seg)
-	return seg == policy.Fold(".git") || seg == policy.Fold("git~1")
 }
 
 // quoted is a path as a refusal repeats it.
