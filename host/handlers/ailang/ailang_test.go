@@ -543,3 +543,17 @@ func TestPayloadContract(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestHostThatCannotConfineTheToolchain: nothing is run that cannot be confined, not even to
+// ask for its version.
+func TestHostThatCannotConfineTheToolchain(t *testing.T) {
+	c := config(t, standin)
+	c.Sandbox = sandbox.New(sandbox.Config{Command: []string{"/bin/false"}, Logf: t.Logf})
+	h, err := New(t.Context(), c)
+	if h != nil || world.KindOf(err) != world.KindNoHandler || !strings.Contains(world.Message(err), "this host cannot confine the AILANG toolchain") {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(c.Archive); err == nil {
+		t.Errorf("the archive holds %v", left)
+	}
+}
