@@ -313,7 +313,7 @@ var limitsTried = []struct {
 	profile, name string
 	limits        []string
 }{
-	{"any", "fork bomb", []string{"processes"}},
+	{"any", "fork bomb", []string{"processes", "memory"}}, // whichever its processes meet first
 	{"any", "memory bomb", []string{"memory"}},
 	{"any", "memory bomb in /tmp", []string{"memory"}},
 	{"any", "shared memory bomb", []string{"memory"}},
