@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"ailang.dev/world/host/capsule/ailang/ailangtest"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/worldtest"
 	"ailang.dev/world/packs"
@@ -50,6 +52,16 @@ var toolCalls = []toolCall{
 	{"ailang-read", `{"path":"b.ail"}`, false, `does not exist`},
 	{"ailang-edit", `{"path":"a.ail","old_text":"a\n","new_text":"b\n"}`, true, `"ok":true`},
 	{"ailang-edit", `{"path":"a.ail","old_text":"c","new_text":"d"}`, false, `"refused":`},
+	{"ailang-check", `{"path":"m.ail"}`, true, `"exit_code":0`},
+	{"ailang-check", `{"path":"gone.ail"}`, false, `does not exist`},
+	{"ailang-run", `{"path":"m.ail","args_json":"{\"n\":3}","caps":["IO"]}`, true, `"stdout":"{\"n\":3}\n"`},
+	{"ailang-run", `{"path":"m.ail","caps":["Net"]}`, false, `cannot be given`},
+	{"builtins-search", `{"query":"slice"}`, true, `_str_slice`},
+	{"builtins-search", `{"query":" "}`, false, `query is empty`},
+	{"examples-search", `{"query":"hello"}`, true, `"path":"hello.ail"`},
+	{"examples-search", `{"query":"a","limit":0}`, false, `"refused":`},
+	{"ailang-cli", `{"operation":"prompt"}`, true, `"exit_code":0`},
+	{"ailang-cli", `{"operation":"run"}`, false, `there is no operation`},
 	{"workspace-status", `{}`, true, `"path":"new.txt"`},
 	{"workspace-status", `{"path":"../x"}`, false, `must be relative`},
 	{"workspace-diff", `{"path":"new.txt"}`, true, `+last`},
@@ -125,7 +137,15 @@ func toolWorld(t *testing.T) (w *worldtest.World, token string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w = worldtest.Start(t, worldtest.Options{SandboxCommand: []string{self, sandboxVerb}, NoPacks: true, Profiles: []exec.Profile{
+	toolchain, err := ailangtest.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := t.TempDir()
+	if err := os.WriteFile(filepath.Join(examples, "hello.ail"), []byte("module hello\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w = worldtest.Start(t, worldtest.Options{SandboxCommand: []string{self, sandboxVerb}, NoPacks: true, ToolAilangBin: toolchain, ExamplesDir: examples, Profiles: []exec.Profile{
 		{Name: "cat", Argv: []string{"cat"}, Args: exec.Args{Max: 3}},
 		{Name: "long", Argv: []string{"sleep", "300"}, Job: true},
 	}})
@@ -142,7 +162,7 @@ func toolWorld(t *testing.T) (w *worldtest.World, token string) {
 			needs[tool.Access.Effect+"="+tool.Access.Scope+":1000"] = true
 		}
 	}
-	w.Worktree("ep1", map[string]string{"hello.txt": "hello, world\n"})
+	w.Worktree("ep1", map[string]string{"hello.txt": "hello, world\n", "m.ail": ailangtest.Program("m.ail", "json", "echo")})
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the daemon said:\n%s", w.Stderr())
