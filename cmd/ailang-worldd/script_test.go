@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"ailang.dev/world/host/capsule/ailang/ailangtest"
 	"ailang.dev/world/host/cli/shell"
@@ -75,7 +77,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code": cmdCode, "start": cmdStart, "halt": cmdHalt, "token": cmdToken, "mode": cmdMode, "repo": cmdRepo, "tty": cmdTTY,
-			"grab": cmdGrab,
+			"grab": cmdGrab, "alter": cmdAlter,
 		},
 	})
 }
@@ -142,6 +144,17 @@ func (t leakT) Run(name string, f func(testscript.T)) {
 		})
 		f(in)
 	})
+}
+
+// cmdAlter changes rows of a store behind everybody's back: alter data/w.db SQL.
+func cmdAlter(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: alter FILE SQL")
+	}
+	c, err := sqlite.OpenConn(ts.MkAbs(args[0]), sqlite.OpenReadWrite)
+	ts.Check(err)
+	defer c.Close()
+	ts.Check(sqlitex.ExecuteTransient(c, args[1], nil))
 }
 
 // cmdGrab puts what a pattern's group matches in the last command's stdout into the

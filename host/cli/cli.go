@@ -131,10 +131,12 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(
 		&cobra.Group{ID: groupServe, Title: "Serving:"},
 		&cobra.Group{ID: groupAdmin, Title: "For operators (with the daemon running or not):"},
+		&cobra.Group{ID: groupWhy, Title: "What happened, and is it true (with the daemon running or not):"},
 		&cobra.Group{ID: groupClient, Title: "Asking a running daemon:"},
 	)
 	add(root, groupServe, a.upCommand(), a.serveCommand())
 	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.transitionsCommand(), a.approvalsCommand(), a.storeCommand())
+	add(root, groupWhy, a.whyCommand(), a.verifyCommand(), a.replayCommand(), a.episodeCommand(), a.provenanceCommand())
 	add(root, groupClient, a.toolsCommand(), a.callCommand(), a.healthCommand(), a.headCommand(), a.worldCommand(),
 		a.objectCommand(), a.logCommand(), a.registryCommand(), a.commitCommand())
 	add(root, "", a.versionCommand(), a.workerCommand(), a.sandboxInitCommand())
@@ -144,6 +146,7 @@ func (a *app) root() *cobra.Command {
 const (
 	groupServe  = "serve"
 	groupAdmin  = "admin"
+	groupWhy    = "why"
 	groupClient = "client"
 )
 

@@ -10,7 +10,7 @@ import (
 )
 
 func (a *app) logCommand() *cobra.Command {
-	return group("log", "Look at the log", "The log holds one entry for each call that was answered with a result.", a.logGetCommand(), a.logRangeCommand())
+	return group("log", "Look at the log", "The log holds one entry for each call that was answered with a result.", a.logGetCommand(), a.logRangeCommand(), a.logTailCommand())
 }
 
 func (a *app) logGetCommand() *cobra.Command {

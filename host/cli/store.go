@@ -36,9 +36,7 @@ next command that opens the store goes on with it.`,
 				return err
 			}
 			defer a.progress("making the indexes of " + path + " anew")()
-			done, err := sqlite.Reindex(cmd.Context(), sqlite.Options{Path: path, Logf: func(format string, args ...any) {
-				fmt.Fprintf(a.stderr, format+"\n", args...)
-			}})
+			done, err := sqlite.Reindex(cmd.Context(), sqlite.Options{Path: path, Logf: a.tell})
 			if err != nil {
 				return err
 			}

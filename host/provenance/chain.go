@@ -7,7 +7,6 @@ package provenance
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -147,11 +146,15 @@ type effectRequest struct {
 // of the answer; an error says that the store could not be asked: KindNotFound for an index
 // past the end, KindTimeout when ctx ended.
 func Explain(ctx context.Context, r Reader, index int64) (*Chain, error) {
+	return explain(ctx, r, index, nil)
+}
+
+func explain(ctx context.Context, r Reader, index int64, known *proved) (*Chain, error) {
 	e, err := r.Entry(ctx, index)
 	if err != nil {
 		return nil, err
 	}
-	w := &walk{ctx: ctx, r: r, c: &Chain{Index: index, Entry: e, Writer: e.Header.WrittenBy}}
+	w := &walk{ctx: ctx, r: r, known: known, c: &Chain{Index: index, Entry: e, Writer: e.Header.WrittenBy}}
 	w.entry()
 	w.record()
 	if w.err != nil {
@@ -163,11 +166,11 @@ func Explain(ctx context.Context, r Reader, index int64) (*Chain, error) {
 // walk is one chain being followed. After an error that is not a broken link it does
 // nothing more.
 type walk struct {
-	ctx  context.Context
-	r    Reader
-	c    *Chain
-	seen map[world.Ref]bool // objects that were proved before; nil proves each
-	err  error
+	ctx   context.Context
+	r     Reader
+	c     *Chain
+	known *proved // sources and engines that were proved before
+	err   error
 }
 
 // link notes a tie; problem "" means that it holds.
@@ -192,9 +195,9 @@ func (w *walk) stop(err error) bool {
 	return true
 }
 
-// object reads an object, and notes whether it is there, proves itself and is of a kind;
-// want "" is any.
-func (w *walk) object(what string, ref world.Ref, want string, into any) (text jsontext.Value, ok bool) {
+// object reads an object, and notes whether it is there and proves itself. Its semantic id
+// is only what it was first stored as, and proves nothing.
+func (w *walk) object(what string, ref world.Ref, into any) (text jsontext.Value, ok bool) {
 	if w.err != nil {
 		return nil, false
 	}
@@ -207,8 +210,6 @@ func (w *walk) object(what string, ref world.Ref, want string, into any) (text j
 		return nil, w.link(what, ref, reason(err))
 	case hashref.Sum(o.Payload) != ref:
 		return nil, w.link(what, ref, "its payload hashes to "+hashref.Sum(o.Payload).String())
-	case want != "" && !strings.HasPrefix(o.SemanticID, want):
-		return nil, w.link(what, ref, "it is a "+o.SemanticID+", not a "+want)
 	}
 	if into != nil {
 		if err := hashref.DecodeKnown(o.Payload, into); err != nil {
@@ -303,12 +304,15 @@ func coordinated(e *world.Entry) bool {
 func (w *walk) record() {
 	c := w.c
 	if !coordinated(&c.Entry) {
-		w.object("record", c.Entry.TransitionRef, "", nil)
+		// A REST commit may name what it did not bring.
+		if _, err := w.r.ObjectMeta(w.ctx, c.Entry.TransitionRef); world.KindOf(err) != world.KindNotFound || err == nil {
+			w.object("record", c.Entry.TransitionRef, nil)
+		}
 		return
 	}
 	c.Surface = strings.TrimPrefix(c.Writer, world.WriterPrefix)
 	var rec record
-	if _, ok := w.object("record", c.Entry.TransitionRef, "world/invocation-record/", &rec); !ok {
+	if _, ok := w.object("record", c.Entry.TransitionRef, &rec); !ok {
 		return
 	}
 	c.Call, c.Episode, c.Tool, c.Source = rec.InvocationID, rec.EpisodeID, rec.SkillID, rec.TransitionFn
@@ -320,19 +324,27 @@ func (w *walk) record() {
 	if !c.World.Ref.IsNone() && c.World.StateRoot != rec.Output {
 		w.link("state root", c.World.StateRoot, "it is not the record's output")
 	}
-	w.object("source", rec.TransitionFn, world.SemSource, nil)
+	if w.known.has(rec.TransitionFn) {
+		w.link("source", rec.TransitionFn, "")
+	} else if _, ok := w.object("source", rec.TransitionFn, nil); ok {
+		w.known.add(rec.TransitionFn)
+	}
 	w.engine()
-	c.Input, _ = w.object("input", rec.Input, world.SemInput, nil)
+	c.Input, _ = w.object("input", rec.Input, nil)
 	for i, rr := range rec.rounds() {
 		w.round(i, len(rec.rounds()), rr)
 	}
-	c.Output, _ = w.object("output", rec.Output, world.SemOutput, nil)
+	c.Output, _ = w.object("output", rec.Output, nil)
 	w.journal()
 }
 
 // engine names an engine that ships; an archived binary is no object of the store.
 func (w *walk) engine() {
 	if w.err != nil {
+		return
+	}
+	if w.known.has(w.c.Engine.Ref) {
+		w.link("engine", w.c.Engine.Ref, "")
 		return
 	}
 	o, err := w.r.Object(w.ctx, w.c.Engine.Ref)
@@ -350,7 +362,9 @@ func (w *walk) engine() {
 		return
 	}
 	w.c.Engine.Name = id.Dialect
-	w.link("engine", w.c.Engine.Ref, "")
+	if w.link("engine", w.c.Engine.Ref, "") {
+		w.known.add(w.c.Engine.Ref)
+	}
 }
 
 func (w *walk) round(i, of int, rr recordRound) {
@@ -359,7 +373,7 @@ func (w *walk) round(i, of int, rr recordRound) {
 		where = "round " + itoa(i+1) + ": "
 	}
 	out := Round{Plan: rr.Plan, Effects: []Effect{}}
-	out.Text, _ = w.object(where+"plan", rr.Plan, "world/effect-plan/", nil)
+	out.Text, _ = w.object(where+"plan", rr.Plan, nil)
 	for _, ref := range rr.Effects {
 		out.Effects = append(out.Effects, w.effect(where, ref))
 	}
@@ -370,13 +384,13 @@ func (w *walk) round(i, of int, rr recordRound) {
 func (w *walk) effect(where string, ref world.Ref) Effect {
 	e := Effect{Record: ref, Status: "unknown"}
 	var rec effectRecord
-	if _, ok := w.object(where+"effect record", ref, world.SemEffect, &rec); !ok {
+	if _, ok := w.object(where+"effect record", ref, &rec); !ok {
 		return e
 	}
 	e = Effect{Record: ref, Effect: rec.Effect, Scope: rec.Scope, Cost: rec.Cost, Denial: rec.Denial, BudgetBefore: rec.BudgetBefore,
 		BudgetAfter: rec.BudgetAfter, Request: rec.RequestRef, Result: rec.ResultRef, Status: rec.status()}
 	var req effectRequest
-	if _, ok := w.object(where+"request", rec.RequestRef, world.SemRequest, &req); ok {
+	if _, ok := w.object(where+"request", rec.RequestRef, &req); ok {
 		e.ID, e.Payload = req.ID, req.Payload
 		switch {
 		case req.InvocationID != w.c.Call:
@@ -386,7 +400,7 @@ func (w *walk) effect(where string, ref world.Ref) Effect {
 		}
 	}
 	if !rec.ResultRef.IsNone() {
-		e.Answer, _ = w.object(where+"result", rec.ResultRef, world.SemResult, nil)
+		e.Answer, _ = w.object(where+"result", rec.ResultRef, nil)
 	}
 	if spent := rec.BudgetBefore - rec.BudgetAfter; rec.Allowed && spent != rec.Cost || !rec.Allowed && spent != 0 {
 		w.link(where+"budget", ref, "what was left does not fit the cost")
@@ -442,6 +456,3 @@ func (w *walk) journal() {
 	}
 	w.link("session", inv.Credential, problem)
 }
-
-// Since is a moment told to people.
-func Since(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -2,7 +2,7 @@ package provenance
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,7 +93,7 @@ func resolveRef(ctx context.Context, r Reader, ref world.Ref) (Found, error) {
 	} else if world.KindOf(err) != world.KindNotFound {
 		return Found{}, err
 	}
-	c := &climb{ctx: ctx, r: r, seen: map[world.Ref]bool{ref: true}}
+	c := &climb{ctx: ctx, r: r, seen: map[world.Ref]bool{ref: true}, found: map[int64]bool{}}
 	is := "a reference"
 	if m, err := r.ObjectMeta(ctx, ref); err == nil {
 		is = "an object: " + m.SemanticID
@@ -106,10 +106,15 @@ func resolveRef(ctx context.Context, r Reader, ref world.Ref) (Found, error) {
 			return Found{}, err
 		}
 		for _, n := range named {
-			if n.Kind == store.ReferrerWorld {
-				if e, err := r.Entry(ctx, n.Index); err == nil && e.EntryHash == ref {
-					return Found{Entries: []int64{n.Index}, Is: "an entry"}, nil
-				}
+			if n.Kind != store.ReferrerWorld {
+				continue
+			}
+			w, err := r.World(ctx, n.Ref)
+			if err != nil {
+				return Found{}, err
+			}
+			if w.LogHead == ref {
+				return Found{Entries: []int64{w.Revision}, Is: "an entry"}, nil
 			}
 		}
 	}
@@ -119,16 +124,14 @@ func resolveRef(ctx context.Context, r Reader, ref world.Ref) (Found, error) {
 	if len(c.found) == 0 {
 		return Found{}, world.Errorf(world.KindNotFound, "provenance.Resolve", "no entry stands on %s", ref)
 	}
-	slices.Sort(c.found)
-	f := Found{Entries: slices.Compact(c.found), More: c.more, Is: is}
-	return f, nil
+	return Found{Entries: slices.Sorted(maps.Keys(c.found)), More: c.more, Is: is}, nil
 }
 
 type climb struct {
 	ctx   context.Context
 	r     Reader
 	seen  map[world.Ref]bool
-	found []int64
+	found map[int64]bool
 	more  bool
 	steps int
 }
@@ -146,8 +149,14 @@ func (c *climb) from(ref world.Ref, depth int) error {
 				return nil
 			}
 			switch n.Kind {
-			case store.ReferrerEntry, store.ReferrerWorld:
-				c.found = append(c.found, n.Index)
+			case store.ReferrerEntry:
+				c.found[n.Index] = true
+			case store.ReferrerWorld:
+				w, err := c.r.World(c.ctx, n.Ref)
+				if err != nil {
+					return err
+				}
+				c.found[w.Revision] = true
 			case store.ReferrerObject:
 				if depth < maxDepth && !c.seen[n.Ref] {
 					c.seen[n.Ref] = true
@@ -161,9 +170,4 @@ func (c *climb) from(ref world.Ref, depth int) error {
 			return nil
 		}
 	}
-}
-
-// String is for people.
-func (f Found) String() string {
-	return fmt.Sprintf("%s, %d entries", f.Is, len(f.Entries))
 }

@@ -161,6 +161,8 @@ func (w *World) Restart() {
 func (w *World) end() {
 	w.stop()
 	CheckAll(w.T, w.Core.Store)
+	CheckProvenance(w.T, w.Core.Store)
+	CheckReplay(w.T, w.Core)
 	w.must(w.Core.Close())
 	if w.T.Failed() && w.Stderr() != "" {
 		w.T.Logf("the daemon said:\n%s", w.Stderr())

@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/provenance"
+	"ailang.dev/world/host/store"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	var db string
+	var from, to int64
+	var deep, asJSON bool
+	c := &cobra.Command{
+		Use:   "verify [--db FILE] [--from N] [--to M] [--deep]",
+		Short: "Prove that the record was not altered",
+		Long: `Follows every link of every entry: its hash, the entry before it, its world, its record and
+all that the record names, hashed again. --deep reads every row of the store too, also
+what no entry stands on, and adds up places, spend and open intents. Exit code 3 if
+anything does not hold; what still holds is told.
+
+It reads the store beside the daemon that may have it.`,
+		Example: `  ailang-worldd verify --deep`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if from < 0 || to < -1 || to >= 0 && to < from {
+				return usage(cmd, "--from and --to are indexes of entries, the first not after the last")
+			}
+			return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
+				start := time.Now()
+				tell := a.ticker("verified", "entries")
+				report, err := provenance.Verify(ctx, s, provenance.Scope{From: from, To: to, Deep: deep, Progress: tell})
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = writeJSON(a.stdout, report)
+				} else {
+					a.showReport(&report, time.Since(start))
+				}
+				if err == nil && report.Broken > 0 {
+					return exitError(ExitIntegrity)
+				}
+				return err
+			})
+		},
+	}
+	readFlag(c, &db)
+	c.Flags().Int64Var(&from, "from", 0, "the first entry, `N`")
+	c.Flags().Int64Var(&to, "to", -1, "the last entry, `M`; -1 is the newest")
+	c.Flags().BoolVar(&deep, "deep", false, "read every row of the store too")
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+func (a *app) showReport(r *provenance.Report, took time.Duration) {
+	for _, b := range r.Breaks {
+		where := "row"
+		if b.Index >= 0 {
+			where = "entry " + strconv.FormatInt(b.Index, 10) + ":"
+		}
+		fmt.Fprintf(a.stdout, "✗ %s %s %s: %s\n", where, printable(b.What, false), cond(b.Ref.IsNone(), "", b.Ref.String()), printable(b.Problem, false))
+	}
+	if more := r.Broken - int64(len(r.Breaks)); more > 0 {
+		fmt.Fprintf(a.stdout, "✗ and %d more\n", more)
+	}
+	if r.Audit != nil {
+		fmt.Fprintf(a.stdout, "%s every row: %d rows, %d effects, %d bytes of payloads\n", cond(r.Audit.Holes == 0, "✓", "✗"), r.Audit.Rows, r.Audit.Effects, r.Audit.Bytes)
+	}
+	if r.Broken == 0 {
+		fmt.Fprintf(a.stdout, "✓ entries %d to %d: %d links hold\n", r.From, r.To, r.Links)
+	} else {
+		fmt.Fprintf(a.stdout, "✗ %d of %d links do not hold; the first %d entries from %d on do\n", r.Broken, r.Links, r.Holds, r.From)
+	}
+	if took > time.Second {
+		fmt.Fprintf(a.stderr, "%.0f entries a second\n", float64(r.Entries)/took.Seconds())
+	}
+}
+
+// ticker tells progress on stderr, every few seconds.
+func (a *app) ticker(did, what string) func(done, total int64) {
+	var last atomic.Int64
+	last.Store(time.Now().UnixNano())
+	return func(done, total int64) {
+		now, was := time.Now().UnixNano(), last.Load()
+		if now-was > int64(tickEvery) && last.CompareAndSwap(was, now) {
+			fmt.Fprintf(a.stderr, "%s %d of %d %s …\n", did, done, total, what)
+		}
+	}
+}
+
+const tickEvery = 3 * time.Second
+
+func (a *app) replayCommand() *cobra.Command {
+	var db, episode string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "replay INDEX | FIRST-LAST | --episode NAME",
+		Short: "Run calls again, and compare",
+		Long: `Runs the pure phases of entries again on the engines that they pin, feeds them what the
+effects gave then, and demands the same bytes: each plan, and the output. No handler is
+called and nothing is written. Where something else comes out it is shown, and the exit
+code is 3. An entry whose engine is not in this program is skipped, and told.`,
+		Example: `  ailang-worldd replay 12
+  ailang-worldd replay 0-500
+  ailang-worldd replay --episode ep1`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (episode != "") {
+				return usage(cmd, "an INDEX, FIRST-LAST or --episode NAME is needed")
+			}
+			first, last := int64(0), int64(-1)
+			if len(args) == 1 {
+				var err error
+				if first, last, err = indexRange(args[0]); err != nil {
+					return usage(cmd, "%v", err)
+				}
+			}
+			return a.withEngines(cmd, db, func(ctx context.Context, core *daemon.Core) error {
+				return a.replay(ctx, core, first, last, episode, asJSON)
+			})
+		},
+	}
+	readFlag(c, &db)
+	c.Flags().StringVar(&episode, "episode", "", "all calls of the episode `NAME`")
+	jsonFlag(c, &asJSON)
+	return c
+}
+
+// indexRange reads N or N-M.
+func indexRange(text string) (first, last int64, err error) {
+	a, b, ranged := strings.Cut(text, "-")
+	if first, err = strconv.ParseInt(a, 10, 64); err == nil {
+		last = first
+		if ranged {
+			last, err = strconv.ParseInt(b, 10, 64)
+		}
+	}
+	if err != nil || first < 0 || last < first {
+		return 0, 0, fmt.Errorf("%q must be an index or two, as 12 or 12-40", text)
+	}
+	return first, last, nil
+}
+
+// replayed is what a replay tells in all.
+type replayed struct {
+	Same     int                  `json:"same"`
+	Phases   int                  `json:"phases"`
+	Skipped  []coordinator.Replay `json:"skipped"`
+	Diverged []coordinator.Replay `json:"diverged"`
+}
+
+func (a *app) replay(ctx context.Context, core *daemon.Core, first, last int64, episode string, asJSON bool) error {
+	head, err := core.Store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if last < 0 || last >= head.Next && first < head.Next {
+		last = head.Next - 1
+	}
+	p := &coordinator.Replayer{Store: core.Store, Engines: core.Engines}
+	tell, start := a.ticker("replayed", "entries"), time.Now()
+	out := replayed{Skipped: []coordinator.Replay{}, Diverged: []coordinator.Replay{}}
+	for i := first; i <= last; i++ {
+		r, err := p.Replay(ctx, i)
+		if err != nil {
+			return err
+		}
+		tell(i-first, last-first+1)
+		if episode != "" && !strings.HasPrefix(string(r.Call), "a2a:"+episode+":") && !strings.HasPrefix(string(r.Call), "task:"+episode+":") {
+			continue
+		}
+		out.Phases += r.Phases
+		switch {
+		case r.Skipped != "":
+			out.Skipped = append(out.Skipped, r)
+		case r.Diverged != "":
+			out.Diverged = append(out.Diverged, r)
+		default:
+			out.Same++
+		}
+	}
+	if asJSON {
+		err = writeJSON(a.stdout, out)
+	} else {
+		a.showReplayed(&out, time.Since(start))
+	}
+	if err == nil && len(out.Diverged) > 0 {
+		return exitError(ExitIntegrity)
+	}
+	return err
+}
+
+func (a *app) showReplayed(out *replayed, took time.Duration) {
+	for _, r := range out.Skipped {
+		fmt.Fprintf(a.stdout, "! entry %d was not run: %s\n", r.Index, printable(r.Skipped, false))
+	}
+	for _, r := range out.Diverged {
+		fmt.Fprintf(a.stdout, "✗ entry %d, %s: the %s is another one\n  then %s\n  now  %s\n", r.Index, printable(r.Tool, false), r.Diverged,
+			cut(printable(r.Want, false)), cut(printable(r.Got, false)))
+	}
+	fmt.Fprintf(a.stdout, "%s %d calls came out the same, %d did not, %d were not run\n", cond(len(out.Diverged) == 0, "✓", "✗"),
+		out.Same, len(out.Diverged), len(out.Skipped))
+	if took > time.Second {
+		fmt.Fprintf(a.stderr, "%.0f calls a second\n", float64(out.Same+len(out.Diverged))/took.Seconds())
+	}
+}
+
+// cut is the beginning of a long text.
+func cut(s string) string {
+	if len(s) <= maxShown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShown], "") + "…"
+}
