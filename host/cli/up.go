@@ -29,9 +29,6 @@ const (
 	upTTL    = 30 * 24 * time.Hour
 )
 
-// upPacks are what up publishes.
-var upPacks = []string{"workspace", "se-tools"}
-
 // upFlags are the flags of up.
 type upFlags struct {
 	home, repo, episode, bind, ailang, config string
@@ -246,17 +243,13 @@ func (a *app) prepare(ctx context.Context, ops admin.Ops, plan upPlan) (*upInfo,
 
 func (a *app) publishPacks(ctx context.Context, ops admin.Ops) error {
 	defer a.progress("publishing the tools that ship")()
-	for _, name := range upPacks {
-		p, err := packs.Load(name)
-		if err != nil {
-			return err
-		}
+	for _, p := range packs.All() {
 		done, err := ops.Publish(ctx, registry.Manifest{Text: p.Manifest, Files: p.Files})
 		if err != nil {
 			return err
 		}
 		if changed := append(done.Added, done.Updated...); len(changed) > 0 {
-			fmt.Fprintf(a.stderr, "published %s: %s\n", name, strings.Join(changed, " "))
+			fmt.Fprintf(a.stderr, "published %s: %s\n", p.Name, strings.Join(changed, " "))
 		}
 	}
 	return nil

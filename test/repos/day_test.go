@@ -159,8 +159,13 @@ func lastLine(passage string) string {
 
 func (d *day) addATest(all tally) {
 	d.t.Helper()
-	if out := d.agent.do("workspace-write", obj{"path": d.repo.testFile, "content": d.repo.testText}); out["created"] != true {
-		d.t.Errorf("write: %v", out)
+	first := firstLine(d.repo.testText)
+	out := d.agent.do("workspace-apply", obj{"edits": []obj{
+		{"path": d.repo.testFile, "content": first + "\n"},
+		{"path": d.repo.testFile, "old_text": first + "\n", "new_text": d.repo.testText},
+	}})
+	if out["applied"] != 2.0 {
+		d.t.Errorf("apply: %v", out)
 	}
 	d.mirror(d.repo.testFile)
 	more, r := d.same("test")

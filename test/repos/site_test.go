@@ -6,9 +6,9 @@
 package repos
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +22,6 @@ import (
 
 	"ailang.dev/world/host/store/sqlite"
 	"ailang.dev/world/host/worldtest"
-	"ailang.dev/world/packs"
 )
 
 const (
@@ -72,19 +71,17 @@ type site struct {
 	stderr     bytes.Buffer // whole once the daemon has ended
 }
 
-func (s *site) db() string { return filepath.Join(s.dir, "store", "world.db") }
-func (s *site) ws() string { return filepath.Join(s.dir, "ws") }
+func (s *site) home() string { return filepath.Join(s.dir, "home") }
+func (s *site) db() string   { return filepath.Join(s.home(), "store", "world.db") }
 
-// newSite makes all that an operator makes for a repository before an agent comes.
+// newSite makes a repository and a configuration.
 func newSite(t *testing.T, fill func(t *testing.T, dir string), profiles map[string]profile) *site {
 	t.Helper()
 	bin, err := daemonBinary()
 	must(t, err)
 	s := &site{t: t, bin: bin, dir: t.TempDir()}
-	s.repo, s.tree = filepath.Join(s.dir, "repo"), filepath.Join(s.ws(), episode)
-	for _, d := range []string{s.repo, s.ws(), filepath.Dir(s.db())} {
-		must(t, os.Mkdir(d, 0o755))
-	}
+	s.repo = filepath.Join(s.dir, "repo")
+	must(t, os.Mkdir(s.repo, 0o755))
 	fill(t, s.repo)
 	s.git("init", "-q", "-b", "main")
 	s.git("add", "-A")
@@ -93,17 +90,6 @@ func newSite(t *testing.T, fill func(t *testing.T, dir string), profiles map[str
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(s.dir, "world.yaml"), config, 0o600))
 
-	s.cli("genesis", "--db", s.db())
-	for _, p := range packs.All() {
-		s.cli("transitions", "publish", "--db", s.db(), "--yes", "--manifest", filepath.Join("..", "..", "packs", p.Name, "manifest.json"))
-	}
-	s.cli("session", "new", episode, "--db", s.db(), "--workspace-root", s.ws(), "--repo", s.repo, "--preset", "read", "--yes", "--out", filepath.Join(s.dir, "reader"))
-	mint := []string{"session", "mint", "--db", s.db(), "--episode", episode, "--ttl", "1h", "--yes"}
-	for _, g := range []string{"Workspace.Read=worktree", "Workspace.Write=worktree", "Workspace.Exec=worktree", "Git.Read=worktree", "Git.Commit=worktree",
-		"Human.Approve=operator", "Human.PollApproval=operator"} {
-		mint = append(mint, "--grant", g+":10000")
-	}
-	s.token = strings.TrimSpace(s.cli(mint...))
 	return s
 }
 
@@ -141,21 +127,14 @@ func (s *site) checkout() string {
 	return s.git("rev-parse", "HEAD", "--abbrev-ref", "HEAD") + s.git("status", "--porcelain", "--ignored") + s.git("config", "--list", "--local") + strings.Join(refs, "")
 }
 
+// start is what an operator types: all else follows from it.
 func (s *site) start() {
 	s.t.Helper()
-	s.cmd = exec.Command(s.bin, "serve", "--db", s.db(), "--bind", "127.0.0.1:0", "--workspace-root", s.ws(), "--config", filepath.Join(s.dir, "world.yaml"))
+	s.cmd = exec.Command(s.bin, "up", "--home", s.home(), "--repo", s.repo, "--episode", episode, "--bind", "127.0.0.1:0", "--config", filepath.Join(s.dir, "world.yaml"), "--json")
 	s.cmd.Stderr = &s.stderr
 	out, err := s.cmd.StdoutPipe()
 	must(s.t, err)
 	must(s.t, s.cmd.Start())
-	timer := time.AfterFunc(startTimeout, func() { s.cmd.Process.Kill() })
-	defer timer.Stop()
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		s.cmd.Wait()
-		s.t.Fatalf("the daemon did not start: %v\n%s", err, s.stderr.String())
-	}
-	s.url = strings.TrimSpace(strings.TrimPrefix(line, "ailang-worldd listening on "))
 	s.t.Cleanup(func() {
 		if s.cmd.ProcessState == nil { // the test failed before it came to stop
 			s.cmd.Process.Kill()
@@ -163,6 +142,19 @@ func (s *site) start() {
 			s.t.Logf("the daemon said:\n%s", s.stderr.String())
 		}
 	})
+	timer := time.AfterFunc(startTimeout, func() { s.cmd.Process.Kill() })
+	defer timer.Stop()
+	var up struct {
+		URL      string `json:"url"`
+		Session  string `json:"session_file"`
+		Worktree struct {
+			Path string `json:"path"`
+		} `json:"worktree"`
+	}
+	must(s.t, json.NewDecoder(out).Decode(&up))
+	token, err := os.ReadFile(up.Session)
+	must(s.t, err)
+	s.url, s.tree, s.token = up.URL, up.Worktree.Path, strings.TrimSpace(string(token))
 }
 
 // stop ends the daemon in good order, and checks the store.
