@@ -73,6 +73,7 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 		c.Close()
 		return nil, err
 	}
+	ailang.Sweep(c.ailangConfig())
 	if err := c.openAilang(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -91,13 +92,17 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 // is its file's without symbolic links: a store has one archive, however it is named.
 const ArchiveSuffix = ".archive"
 
-// openAilang pins the AILANG binary, if one is named, and finds those of earlier starts.
-func (c *Core) openAilang(ctx context.Context) error {
+func (c *Core) ailangConfig() ailang.Config {
 	cfg := ailang.Config{Archive: c.archive, Temp: c.Config.TempDir, Slots: c.Slots, Logf: c.Config.Logf}
 	if cfg.Temp == "" {
 		cfg.Temp = cmp.Or(ailang.MemoryFolder(), os.TempDir())
 	}
-	ailang.Sweep(cfg)
+	return cfg
+}
+
+// openAilang pins the AILANG binary, if one is named, and finds those of earlier starts.
+func (c *Core) openAilang(ctx context.Context) error {
+	cfg := c.ailangConfig()
 	var pinned world.Ref
 	if c.Config.AilangBin != "" {
 		e, err := ailang.Pin(ctx, cfg, c.Config.AilangBin)

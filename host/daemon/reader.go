@@ -8,7 +8,8 @@ import (
 )
 
 // OpenReader opens a store to be read, beside the daemon that may have it, with the engines
-// that can run its entries again. It nominates nothing, and writes nothing to the store.
+// that can run its entries again. It nominates nothing, tidies
+// nothing up, and writes nothing to the store.
 func OpenReader(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	s, err := sqlite.OpenReadOnly(ctx, sqlite.Options{Path: cfg.DB, Logf: cfg.Logf})
 	if err != nil {

@@ -1,0 +1,56 @@
+package provenance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func shown(lines []Line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&b, "%d:%s|", l.Index, strings.TrimSuffix(l.Text, "\n"))
+	}
+	return b.String()
+}
+
+func TestBlame(t *testing.T) {
+	write := func(i int64, content string) Write {
+		return Write{Index: i, Op: "write", Content: content, Bytes: int64(len(content))}
+	}
+	edit := func(i int64, old, now string, bytes int) Write {
+		return Write{Index: i, Op: "edit", Old: old, New: now, Bytes: int64(bytes)}
+	}
+	for name, c := range map[string]struct {
+		writes []Write // newest first
+		now    string
+		want   string
+		same   bool
+	}{
+		"nobody":             {nil, "a\nb\n", "0:a|0:b|", false},
+		"written whole":      {[]Write{write(3, "a\nb\n")}, "a\nb\n", "3:a|3:b|", true},
+		"written, edited":    {[]Write{edit(5, "b", "B", 4), write(3, "a\nb\n")}, "a\nB\n", "3:a|5:B|", true},
+		"edited alone":       {[]Write{edit(5, "b", "B\nB2", 8)}, "a\nB\nB2\nc", "0:a|5:B|5:B2|0:c|", true},
+		"two edits":          {[]Write{edit(7, "a", "A", 4), edit(5, "b", "B", 4)}, "A\nB\n", "7:A|5:B|", true},
+		"an edit of an edit": {[]Write{edit(7, "B", "C", 4), edit(5, "b", "B", 4)}, "a\nC\n", "0:a|7:C|", true},
+		"lines taken away":   {[]Write{edit(7, "b\n", "", 4), write(3, "a\nb\nc\n")}, "a\nc\n", "3:a|3:c|", true},
+		"changed since":      {[]Write{write(3, "a\nb\n")}, "a\nx\nb\n", "3:a|0:x|3:b|", false},
+		"other size":         {[]Write{edit(5, "b", "B", 4)}, "a\nB\nx\n", "0:a|5:B|0:x|", false},
+		"emptied":            {[]Write{write(3, "a\n")}, "", "", false},
+		"no end of line":     {[]Write{edit(4, "a", "b", 1), write(3, "a")}, "b", "4:b|", true},
+		"written over":       {[]Write{write(9, "new\n"), edit(5, "b", "B", 4)}, "new\n", "9:new|", true},
+		"a line kept":        {[]Write{write(9, "a\nnew\n"), write(3, "a\nold\n")}, "a\nnew\n", "3:a|9:new|", true},
+	} {
+		lines, same := Blame(c.writes, []byte(c.now))
+		if got := shown(lines); got != c.want || same != c.same {
+			t.Errorf("%s: %s %v, want %s %v", name, got, same, c.want, c.same)
+		}
+		text := ""
+		for _, l := range lines {
+			text += l.Text
+		}
+		if text != c.now {
+			t.Errorf("%s: the lines make %q, the file is %q", name, text, c.now)
+		}
+	}
+}
