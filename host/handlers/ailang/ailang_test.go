@@ -33,9 +33,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == verb {
 		if err := sandbox.Main(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			leave(1)
 		}
-		os.Exit(0)
+		leave(0)
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "standin-")
