@@ -136,7 +136,7 @@ func (a *app) root() *cobra.Command {
 	)
 	add(root, groupServe, a.upCommand(), a.serveCommand())
 	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.transitionsCommand(), a.approvalsCommand(), a.storeCommand())
-	add(root, groupWhy, a.whyCommand(), a.verifyCommand(), a.replayCommand(), a.episodeCommand(), a.provenanceCommand())
+	add(root, groupWhy, a.whyCommand(), a.verifyCommand(), a.replayCommand(), a.episodeCommand(), a.provenanceCommand(), a.exportCommand())
 	add(root, groupClient, a.toolsCommand(), a.callCommand(), a.healthCommand(), a.headCommand(), a.worldCommand(),
 		a.objectCommand(), a.logCommand(), a.registryCommand(), a.commitCommand())
 	add(root, "", a.versionCommand(), a.workerCommand(), a.sandboxInitCommand())

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,23 +18,28 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var db string
+	var db, bundle string
 	var from, to int64
 	var deep, asJSON bool
 	c := &cobra.Command{
-		Use:   "verify [--db FILE] [--from N] [--to M] [--deep]",
+		Use:   "verify [--db FILE] [--from N] [--to M] [--deep] | --bundle FILE",
 		Short: "Prove that the record was not altered",
 		Long: `Follows every link of every entry: its hash, the entry before it, its world, its record and
 all that the record names, hashed again. --deep reads every row of the store too, also
 what no entry stands on, and adds up places, spend and open intents. Exit code 3 if
 anything does not hold; what still holds is told.
 
-It reads the store beside the daemon that may have it.`,
-		Example: `  ailang-worldd verify --deep`,
-		Args:    noArgs,
+--bundle proves a file that export wrote, alone. It reads the store beside the daemon that
+may have it.`,
+		Example: `  ailang-worldd verify --deep
+  ailang-worldd verify --bundle ep1.bundle`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from < 0 || to < -1 || to >= 0 && to < from {
 				return usage(cmd, "--from and --to are indexes of entries, the first not after the last")
+			}
+			if bundle != "" {
+				return a.verifyBundle(cmd.Context(), bundle, asJSON)
 			}
 			return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
 				start := time.Now()
@@ -42,24 +48,53 @@ It reads the store beside the daemon that may have it.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					err = writeJSON(a.stdout, report)
-				} else {
-					a.showReport(&report, time.Since(start))
-				}
-				if err == nil && report.Broken > 0 {
-					return exitError(ExitIntegrity)
-				}
-				return err
+				return a.reportOf(&report, time.Since(start), asJSON)
 			})
 		},
 	}
 	readFlag(c, &db)
 	c.Flags().Int64Var(&from, "from", 0, "the first entry, `N`")
 	c.Flags().Int64Var(&to, "to", -1, "the last entry, `M`; -1 is the newest")
+	c.Flags().StringVar(&bundle, "bundle", "", "prove the `FILE` that export wrote, and no store")
 	c.Flags().BoolVar(&deep, "deep", false, "read every row of the store too")
 	jsonFlag(c, &asJSON)
 	return c
+}
+
+func (a *app) verifyBundle(ctx context.Context, file string, asJSON bool) error {
+	start := time.Now()
+	f, err := os.Open(a.path(file))
+	if err != nil {
+		return failf("cannot read the bundle %s: %v", file, bareIO(err))
+	}
+	defer f.Close()
+	b, err := provenance.ReadBundle(f)
+	if err != nil {
+		return err
+	}
+	report, err := b.Verify(ctx)
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		fmt.Fprintf(a.stdout, "bundle of episode %s of store %s: %d calls\n", printable(b.Header.Episode, false), printable(b.Header.Store, false), b.Header.Calls)
+	}
+	return a.reportOf(&report, time.Since(start), asJSON)
+}
+
+// reportOf prints a report; what does not hold is exit code 3.
+func (a *app) reportOf(r *provenance.Report, took time.Duration, asJSON bool) error {
+	if asJSON {
+		if err := writeJSON(a.stdout, r); err != nil {
+			return err
+		}
+	} else {
+		a.showReport(r, took)
+	}
+	if r.Broken > 0 {
+		return exitError(ExitIntegrity)
+	}
+	return nil
 }
 
 func (a *app) showReport(r *provenance.Report, took time.Duration) {

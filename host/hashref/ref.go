@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 )
 
 // Size is the length in bytes of a digest.
@@ -39,6 +40,22 @@ var Zero = Ref{set: true}
 
 // Sum is the reference of payload.
 func Sum(payload []byte) Ref { return Ref{digest: sha256.Sum256(payload), set: true} }
+
+// Summer is Sum of bytes that come piece by piece. Make one with NewSummer.
+type Summer struct{ h hash.Hash }
+
+// NewSummer begins with no bytes.
+func NewSummer() *Summer { return &Summer{sha256.New()} }
+
+// Write implements io.Writer; it never fails.
+func (s *Summer) Write(p []byte) (int, error) { return s.h.Write(p) }
+
+// Ref is the reference of what was written so far.
+func (s *Summer) Ref() Ref {
+	r := Ref{set: true}
+	s.h.Sum(r.digest[:0])
+	return r
+}
 
 // SumString is Sum of a text's bytes.
 func SumString(s string) Ref { return Sum([]byte(s)) }

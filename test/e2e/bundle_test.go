@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/provenance"
+)
+
+func verifyBundle(text []byte) (provenance.Report, error) {
+	b, err := provenance.ReadBundle(bytes.NewReader(text))
+	if err != nil {
+		return provenance.Report{}, err
+	}
+	return b.Verify(context.Background())
+}
+
+// resealed puts the sum right again, as who alters a bundle on purpose would.
+func resealed(lines []string) []byte {
+	text := strings.Join(lines[:len(lines)-1], "\n") + "\n"
+	end, _ := json.Marshal(map[string]any{"end": map[string]any{"sum": hashref.SumString(text)}})
+	return append([]byte(text), append(end, '\n')...)
+}
+
+func TestBundlesProveThemselves(t *testing.T) {
+	w := longRun(t)
+	var out bytes.Buffer
+	if err := provenance.Export(context.Background(), w.Core.Store, w.Core.Store.ID(), "ep1", &out, nil); err != nil {
+		t.Fatal(err)
+	}
+	report, err := verifyBundle(out.Bytes())
+	if err != nil || report.Broken > 0 || report.Entries != 12 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	text := out.Bytes()
+	for range 500 {
+		bad := bytes.Clone(text)
+		bad[rand.IntN(len(bad))] ^= 1 << rand.IntN(8)
+		if report, err := verifyBundle(bad); err == nil && report.Broken == 0 {
+			t.Fatal("a changed byte was not found")
+		}
+		if _, err := verifyBundle(text[:rand.IntN(len(text)-1)]); err == nil {
+			t.Fatal("a bundle that was cut was not found")
+		}
+	}
+	// Whoever alters it on purpose and seals it again is found by the chain.
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	if report, err := verifyBundle(resealed(lines)); err != nil || report.Broken > 0 {
+		t.Fatalf("sealed again: %+v, %v", report, err)
+	}
+	for i, l := range lines[:len(lines)-1] {
+		if !strings.Contains(l, `"object"`) && !strings.Contains(l, `"call"`) && !strings.Contains(l, `"entry":{"entry"`) {
+			continue
+		}
+		if strings.Contains(l, `"world/interpreter/v1"`) {
+			continue // an archived binary is no object, so an engine may be missing
+		}
+		if report, err := verifyBundle(resealed(append(append([]string{}, lines[:i]...), lines[i+1:]...))); err == nil && report.Broken == 0 {
+			t.Errorf("without %.120s nothing is missed", l)
+		}
+	}
+}
