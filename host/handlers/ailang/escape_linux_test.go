@@ -170,11 +170,12 @@ func TestNothingOutlivesARun(t *testing.T) {
 	if got := r.call(EffectRun, obj{"path": "l.ail"}); got["ok"] != true {
 		t.Errorf("%v", got)
 	}
-	for _, c := range []struct{ path, limit string }{{"g.ail", "processes"}, {"m.ail", "memory"}} {
-		got := r.call(EffectRun, obj{"path": c.path})
-		if got["ok"] != false || got["limit"] != c.limit {
-			t.Errorf("%s: %.300v", c.path, got)
-		}
+	if got := r.call(EffectRun, obj{"path": "m.ail"}); got["ok"] != false || got["limit"] != "memory" {
+		t.Errorf("memory: %.300v", got)
+	}
+	// Without control groups the bomb is told that there are no more, and ends by itself.
+	if got := r.call(EffectRun, obj{"path": "g.ail"}); got["ok"] != false || got["limit"] != "processes" && !strings.Contains(got["stderr"].(string), "resource temporarily unavailable") {
+		t.Errorf("processes: %.300v", got)
 	}
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
