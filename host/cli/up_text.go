@@ -37,36 +37,48 @@ func branchText(b string) string {
 	return b
 }
 
-// guide is the text to copy from.
-func (i *upInfo) guide() string {
+// section is one way to connect.
+type section struct {
+	client, title string
+	lines         []string
+}
+
+// sections are the ways to connect, each to be copied.
+func (i *upInfo) sections() []section {
 	file := shell.Word(i.SessionFile)
 	// Inside double quotes a path in single quotes still is one word of $(cat …).
 	token := "$(cat " + file + ")"
+	return []section{
+		{"cli", "Try it, from another terminal:", []string{
+			"export WORLD_ADDR=" + i.URL + " WORLD_SESSION=" + file,
+			i.program + " tools list",
+			i.program + " call workspace-list",
+			i.program + " log range"}},
+		{"env", "For clients that take the session from the environment:", []string{
+			`export WORLD_TOKEN="` + token + `"`}},
+		{"claude", "Claude Code (keeps the session in its own configuration):", []string{
+			"claude mcp add --transport http world " + i.MCP + ` --header "Authorization: Bearer ` + token + `"`}},
+		{"codex", "Codex, in ~/.codex/config.toml:", []string{
+			"[mcp_servers.world]",
+			`url = "` + i.MCP + `"`,
+			`bearer_token_env_var = "WORLD_TOKEN"`}},
+		{"cursor", "Cursor, in .cursor/mcp.json:", []string{
+			`{"mcpServers": {"world": {"url": "` + i.MCP + `",`,
+			`  "headers": {"Authorization": "Bearer ${env:WORLD_TOKEN}"}}}}`}},
+		{"mcp", "Any other MCP client (Streamable HTTP), for example in .mcp.json:", []string{
+			`{"mcpServers": {"world": {"type": "http", "url": "` + i.MCP + `",`,
+			`  "headers": {"Authorization": "Bearer ${WORLD_TOKEN}"}}}}`}},
+	}
+}
+
+// guide is the text to copy from.
+func (i *upInfo) guide() string {
 	var b strings.Builder
-	section := func(title string, lines ...string) {
-		fmt.Fprintf(&b, "\n%s\n", title)
-		for _, l := range lines {
+	for _, s := range i.sections() {
+		fmt.Fprintf(&b, "\n%s\n", s.title)
+		for _, l := range s.lines {
 			b.WriteString("  " + l + "\n")
 		}
 	}
-	section("Try it, from another terminal:",
-		"export WORLD_ADDR="+i.URL+" WORLD_SESSION="+file,
-		i.program+" tools list",
-		i.program+" call workspace-list",
-		i.program+" log range")
-	section("For clients that take the session from the environment:",
-		`export WORLD_TOKEN="`+token+`"`)
-	section("Claude Code (keeps the session in its own configuration):",
-		"claude mcp add --transport http world "+i.MCP+` --header "Authorization: Bearer `+token+`"`)
-	section("Codex, in ~/.codex/config.toml:",
-		"[mcp_servers.world]",
-		`url = "`+i.MCP+`"`,
-		`bearer_token_env_var = "WORLD_TOKEN"`)
-	section("Cursor, in .cursor/mcp.json:",
-		`{"mcpServers": {"world": {"url": "`+i.MCP+`",`,
-		`  "headers": {"Authorization": "Bearer ${env:WORLD_TOKEN}"}}}}`)
-	section("Any other MCP client (Streamable HTTP), for example in .mcp.json:",
-		`{"mcpServers": {"world": {"type": "http", "url": "`+i.MCP+`",`,
-		`  "headers": {"Authorization": "Bearer ${WORLD_TOKEN}"}}}}`)
 	return b.String()
 }
