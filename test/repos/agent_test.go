@@ -102,8 +102,14 @@ func (a *agent) exec(profile string, args ...string) (r result, job bool) {
 		in["args"] = args
 	}
 	out := a.call("workspace-exec", in)
+	job = out["running"] == true
+	return a.await(profile, out), job
+}
+
+// await polls a job to its end.
+func (a *agent) await(profile string, out obj) result {
+	a.t.Helper()
 	for out["running"] == true {
-		job = true
 		select {
 		case <-time.After(pollEvery):
 		case <-a.ctx.Done():
@@ -115,5 +121,5 @@ func (a *agent) exec(profile string, args ...string) (r result, job bool) {
 	if !ran || out["limit"] != "" || out["truncated"] != false {
 		a.t.Fatalf("%s: %v", profile, out)
 	}
-	return result{int(code), out["stdout"].(string), out["stderr"].(string)}, job
+	return result{int(code), out["stdout"].(string), out["stderr"].(string)}
 }

@@ -212,12 +212,18 @@ func (d *day) commitIt() {
 
 func firstLine(s string) string { return strings.SplitN(s, "\n", 2)[0] }
 
-// soak runs longer than a call may: a job, that is polled to its end.
+// soak runs longer than a call may: a job, beside which the day goes on, and which is polled
+// to its end.
 func (d *day) soak() {
 	d.t.Helper()
-	r, job := d.agent.exec("soak")
-	if !job || r.exit != 0 || r.stdout != "soaked\n" {
-		d.t.Errorf("job %v: %+v", job, r)
+	out := d.agent.do("workspace-exec", obj{"profile": "soak"})
+	if out["running"] != true {
+		d.t.Fatalf("it is no job: %v", out)
+	}
+	d.agent.do("workspace-read", obj{"path": d.repo.testFile})
+	d.agent.do("workspace-log", nil)
+	if r := d.agent.await("soak", out); r.exit != 0 || r.stdout != "soaked\n" {
+		d.t.Errorf("soak: %+v", r)
 	}
 }
 
