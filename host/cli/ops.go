@@ -23,7 +23,7 @@ import (
 // How long a store that another process holds is waited for when that process does not
 // answer operators: a command that is about to end, or a daemon about to listen.
 const (
-	lockPatience = 4 * time.Second
+	lockPatience = 10 * time.Second
 	lockEvery    = 50 * time.Millisecond
 )
 
