@@ -166,7 +166,11 @@ func regular(dir, name string) error {
 	return nil
 }
 
-var headRef = regexp.MustCompile(`^ref: (refs/heads/[^\x00-\x20\x7f]{1,1000})$|^([0-9a-f]{40}|[0-9a-f]{64})$`)
+// maxRef bounds the name of a branch. It is no part of the pattern, since a count that large
+// makes one that takes milliseconds to compile.
+const maxRef = 1000
+
+var headRef = regexp.MustCompile(`^ref: (refs/heads/[^\x00-\x20\x7f]+)$|^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // readHead reads where the worktree stands.
 func (r *repository) readHead() error {
@@ -175,7 +179,7 @@ func (r *repository) readHead() error {
 		return untrusted(r.dir, "the repository has no HEAD that can be read")
 	}
 	m := headRef.FindStringSubmatch(strings.TrimRight(text, "\n"))
-	if m == nil || strings.Contains(m[1], "..") {
+	if m == nil || strings.Contains(m[1], "..") || len(m[1]) > maxRef {
 		return untrusted(r.dir, "HEAD of the worktree is neither on a branch nor a commit")
 	}
 	r.head, r.branch = m[0]+"\n", m[1]
