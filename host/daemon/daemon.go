@@ -25,6 +25,7 @@ import (
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/sandbox"
+	"ailang.dev/world/host/workbench"
 	"ailang.dev/world/host/world"
 )
 
@@ -213,6 +214,10 @@ func (d *Daemon) Handler(base string) http.Handler {
 	rest.New(rest.Config{
 		Store: core.Store, Resolve: core.Authority.Resolve, PrivateReads: d.cfg.PrivateReads,
 		Health: d.health, Logf: core.Config.Logf,
+	}).Mount(mux)
+	workbench.New(workbench.Config{
+		Store: core.Store, Registry: core.Registry, Approvals: core.Book, Resolve: core.Authority.Resolve,
+		PrivateReads: d.cfg.PrivateReads, Now: core.Config.Now, Logf: core.Config.Logf,
 	}).Mount(mux)
 	agents := a2a.New(a2a.Config{
 		Sessions: core.Authority, Skills: core.Registry, Calls: d.coord,
