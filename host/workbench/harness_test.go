@@ -3,6 +3,7 @@ package workbench_test
 import (
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -94,7 +95,12 @@ func worked(t testing.TB, opts worldtest.Options) *site {
 	return s
 }
 
-// publication is a manifest with a source that does nothing.
-func publication(manifest []byte) registry.Manifest {
-	return registry.Manifest{Text: manifest, Files: map[string][]byte{"a.star": []byte("def main(input):\n    return \"{}\"\n")}}
+// publication is a manifest with the source of the example that ships.
+func publication(t testing.TB, manifest []byte) registry.Manifest {
+	t.Helper()
+	source, err := os.ReadFile("../../packs/examples/echo.star")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry.Manifest{Text: manifest, Files: map[string][]byte{"a.star": source}}
 }

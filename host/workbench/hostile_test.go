@@ -189,8 +189,6 @@ func (s *site) plant(text string) {
 	}, bounded(text, 200)) + "."
 	_, err := s.Ops.Mint(ctx, admin.MintRequest{Episode: "ep1", TTL: time.Hour, Grants: []world.Grant{{Effect: "Workspace.Write", Scope: scope, Budget: 3}}})
 	must(err)
-	sessions, err := s.Core.Store.Sessions(ctx, "", world.Ref{}, 1)
-	must(err)
 	asked, err := s.Core.Book.Ask(ctx, approvals.Subject{Effect: "Human.Approve", Episode: "ep1", Scope: scope, Transition: short,
 		Payload: hashref.MustMarshal(map[string]string{"question": short, "details": text}), TransitionFn: hashref.Zero})
 	must(err)
@@ -198,12 +196,11 @@ func (s *site) plant(text string) {
 	must(err)
 	_, err = s.Core.Book.Decide(ctx, asked.ID, approvals.Decision{By: short, Note: bounded(text, 1000)})
 	must(err)
-	manifest := hashref.MustMarshal([]any{map[string]any{"id": "hostile", "title": short, "description": short, "transitionFnFile": "a.star",
-		"inputSchema": map[string]any{"type": "object", "description": text}, "outputSchema": map[string]any{"type": "object"},
+	manifest := hashref.MustMarshal([]any{map[string]any{"id": "hostile", "title": bounded(text, 250), "description": short, "transitionFnFile": "a.star",
+		"inputSchema": map[string]any{"type": "object", "description": bounded(text, 120_000)}, "outputSchema": map[string]any{"type": "object"},
 		"access": map[string]any{"effect": "Tools.Echo", "scope": scope, "cost": 0}, "declaredEffects": []any{}}})
-	if _, err = s.Ops.Publish(ctx, publication(manifest)); err != nil {
-		s.T.Logf("not published: %v", err) // too long for a manifest, or no schema
-	}
+	_, err = s.Ops.Publish(ctx, publication(s.T, manifest))
+	must(err)
 	for i, effect := range []struct{ name, payload, answer string }{
 		{"Workspace.Write", `{"op":"edit","path":T,"old_text":T,"new_text":"x"}`, `{"ok":true,"line":3}`},
 		{"Workspace.Write", `{"op":"write","path":T,"content":T}`, `{"ok":false,"refused":T}`},
@@ -217,13 +214,13 @@ func (s *site) plant(text string) {
 		{"Human.Approve", `{"question":T}`, `{"ok":true}`},
 		{"Corpus.Search", `{"query":T,T:T}`, `{T:[T,{T:T}]}`},
 	} {
-		s.append(i, effect.name, scope, strings.ReplaceAll(effect.payload, "T", quoted(text)), strings.ReplaceAll(effect.answer, "T", quoted(text)), short, sessions[0])
+		s.append(i, effect.name, scope, strings.ReplaceAll(effect.payload, "T", quoted(text)), strings.ReplaceAll(effect.answer, "T", quoted(text)), short)
 	}
 	s.rest(bounded(strings.ReplaceAll(text, "\x00", ""), 1000), text)
 }
 
 // append commits a call whose record, request, result and output hold the texts.
-func (s *site) append(i int, effect, scope, payload, answer, skill string, session world.Session) {
+func (s *site) append(i int, effect, scope, payload, answer, skill string) {
 	s.T.Helper()
 	const by = "coordinator:mcp"
 	object := func(semantic string, v any) world.Object {
@@ -248,12 +245,13 @@ func (s *site) append(i int, effect, scope, payload, answer, skill string, sessi
 	request := object(world.SemRequest, map[string]any{"cost": 1, "effect": effect, "id": "e1", "invocationId": id, "payload": p, "scope": scope})
 	record := object(world.SemEffect, map[string]any{"allowed": true, "budgetAfter": 1, "budgetBefore": 2, "cost": 1, "denial": "", "effect": effect,
 		"failed": false, "requestRef": request.Hash, "resultRef": result.Hash, "scope": scope})
+	wanted := object(world.SemRequest, map[string]any{"cost": 1, "effect": skill, "id": skill, "invocationId": id, "payload": p, "scope": skill})
 	denied := object(world.SemEffect, map[string]any{"allowed": false, "budgetAfter": 1, "budgetBefore": 1, "cost": 1, "denial": skill, "effect": skill,
-		"failed": false, "requestRef": request.Hash, "resultRef": "", "scope": skill})
+		"failed": false, "requestRef": wanted.Hash, "resultRef": "", "scope": skill})
 	call := object(world.SemRecordV2, map[string]any{"effects": []world.Ref{record.Hash, denied.Hash}, "episodeId": skill, "input": input.Hash,
 		"interpreter": source.Hash, "invocationId": id, "output": output.Hash, "plan": plan.Hash, "semanticsEpoch": 1, "skillId": skill, "transitionFn": source.Hash})
-	_, err := s.Core.Store.Append(context.Background(), store.Append{Invocation: id, Digest: input.Hash, Credential: session.ID,
-		Objects:      []world.Object{source, input, output, result, plan, request, record, denied, call},
+	_, err := s.Core.Store.Append(context.Background(), store.Append{Invocation: id, Digest: input.Hash,
+		Objects:      []world.Object{source, input, output, result, plan, request, record, wanted, denied, call},
 		TransitionFn: source.Hash, Interpreter: source.Hash, SemanticsEpoch: 1, WrittenBy: by, TransitionRef: call.Hash, StateRoot: output.Hash})
 	if err != nil {
 		s.T.Fatal(err)

@@ -51,6 +51,7 @@ var may = map[string]string{
 	"host/mcp":                 "host/surface host/registry host/coordinator host/world host/hashref",
 	"host/a2a":                 "host/surface host/coordinator host/world host/hashref",
 	"host/rest":                "host/store host/world host/hashref",
+	"host/workbench":           "host/approvals host/provenance host/registry host/store host/world host/hashref",
 	"host/provenance":          "host/capsule host/store host/world host/hashref",
 	"host/admin":               "host/approvals host/authority host/registry host/store host/world host/hashref",
 	"host/client":              "host/admin host/approvals host/registry host/store host/world host/hashref",
@@ -65,6 +66,7 @@ var may = map[string]string{
 	"cmd/ailang-worldd":        "host/cli",
 	"test/e2e":                 "*",
 	"test/escape":              "",
+	"test/workbench":           "",
 	"bench":                    "*",
 
 	"host/capsule/ailang/ailangtest": "",
