@@ -76,7 +76,7 @@ func (c *conn) auditSpend(v *sqlstore.Visitor) error {
 
 // auditIndexes proves the catalogue, and each block that a run of it has.
 func (c *conn) auditIndexes(v *sqlstore.Visitor) error {
-	if _, err := c.readCatalogue(); err != nil {
+	if _, err := c.readCatalogue(false); err != nil {
 		own, fatal := damage(err)
 		if fatal != nil {
 			return fatal

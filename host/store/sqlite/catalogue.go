@@ -47,7 +47,9 @@ type catalogue struct {
 
 // readCatalogue reads which runs there are, and what finding rows in them needs. An error
 // of kind KindIntegrity says that the indexes must be made anew.
-func (c *conn) readCatalogue() (*catalogue, error) {
+//
+// lean leaves the filters on disk, which are most of it: for whoever looks a few things up.
+func (c *conn) readCatalogue(lean bool) (*catalogue, error) {
 	cat := &catalogue{}
 	err := c.each("SELECT run, level, state, after_seq, last_seq, next_index, sum FROM index_runs ORDER BY after_seq, last_seq", nil, func(k *cols) error {
 		r := &run{id: k.int(), level: int(k.int())}
@@ -79,7 +81,7 @@ func (c *conn) readCatalogue() (*catalogue, error) {
 	}
 	size := int64(0)
 	for i := len(cat.whole) - 1; i >= 0; i-- { // the newest, which are the smallest, first
-		if err := c.readParts(cat.whole[i], &size); err != nil {
+		if err := c.readParts(cat.whole[i], &size, lean); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +113,7 @@ func (c *conn) checkEnds(cat *catalogue) error {
 }
 
 // readParts reads what is kept of a run. size is that of all filters.
-func (c *conn) readParts(r *run, size *int64) error {
+func (c *conn) readParts(r *run, size *int64, lean bool) error {
 	n := part(0)
 	err := c.each("SELECT part, row_count, block_count, sum FROM index_parts WHERE run = ? ORDER BY part",
 		func(b *params) { b.int(r.id) }, func(k *cols) error {
@@ -130,18 +132,22 @@ func (c *conn) readParts(r *run, size *int64) error {
 		err = sqlstore.Damaged("index_parts", r.id, fmt.Errorf("part %d is missing", n))
 	}
 	for p := part(0); p < parts && err == nil; p++ {
-		err = c.readExtras(r, p, size)
+		err = c.readExtras(r, p, size, lean)
 	}
 	return err
 }
 
-func (c *conn) readExtras(r *run, p part, size *int64) error {
+func (c *conn) readExtras(r *run, p part, size *int64, lean bool) error {
 	rp := r.parts[p]
 	first := blockID(r.id, p+extrasPart, 0)
+	last := first + maxBlocks
+	if lean { // the fences come first
+		last = first + (rp.fenceBytes(p)+blockSize-1)/blockSize - 1
+	}
 	var data []byte
 	n := int64(0)
 	err := c.each("SELECT id, data, sum FROM index_blocks WHERE id BETWEEN ? AND ? + 0 ORDER BY id",
-		func(b *params) { b.int(first, first+maxBlocks) }, func(k *cols) error {
+		func(b *params) { b.int(first, last) }, func(k *cols) error {
 			id, b := k.int(), k.blob()
 			if id != first+n || blockSum(id, b) != k.int() || len(data) > maxExtras {
 				return sqlstore.Damaged("index_blocks", id, errBlock)
@@ -152,6 +158,13 @@ func (c *conn) readExtras(r *run, p part, size *int64) error {
 		})
 	if err != nil {
 		return err
+	}
+	if lean {
+		if n := rp.fenceBytes(p); int64(len(data)) >= n {
+			rp.fences = data[:n:n]
+			return nil
+		}
+		return sqlstore.Damaged("index_blocks", first, errNoBlock)
 	}
 	keep := p < points && *size+rp.rows*filterBits/8 <= maxFilters
 	if keep {

@@ -254,7 +254,7 @@ func checkBlocks(t testing.TB, path string) {
 	t.Helper()
 	c := connection(t, path)
 	defer c.Close()
-	if _, err := c.readCatalogue(); err != nil {
+	if _, err := c.readCatalogue(false); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.one("SELECT count(*) FROM index_blocks WHERE id >> 28 NOT IN (SELECT run FROM index_runs)", nil, func(k *cols) error {

@@ -65,7 +65,7 @@ func (d *database) openSnapshot(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cat, err := d.writer.readCatalogue()
+	cat, err := d.writer.readCatalogue(true)
 	if err == nil {
 		err = d.index.adopt(cat, head)
 	}

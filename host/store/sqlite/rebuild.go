@@ -78,7 +78,7 @@ func (d *database) openIndexes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cat, err := d.writer.readCatalogue()
+	cat, err := d.writer.readCatalogue(false)
 	if world.KindOf(err) == world.KindIntegrity && err != nil {
 		d.index.logf("store %s: an index is damaged; all that is derived is built anew: %v", d.path, err)
 		cat, err = &catalogue{}, d.emptyIndexes()

@@ -202,9 +202,12 @@ func (r *runPart) extras() []byte {
 	return b
 }
 
+// fenceBytes is what the part's fences take.
+func (r *runPart) fenceBytes(p part) int64 { return r.blocks * int64(layouts[p].fence) }
+
 // setExtras reads extras. keep says whether to keep the filter.
 func (r *runPart) setExtras(p part, b []byte, keep bool) error {
-	n := r.blocks * int64(layouts[p].fence)
+	n := r.fenceBytes(p)
 	words := int64(0)
 	if p < points {
 		words = (max(r.rows, 1)*filterBits + 63) / 64
