@@ -14,6 +14,7 @@ func (s *Store) IntendEffect(ctx context.Context, i store.EffectIntent) (store.D
 	if err := checkIntent(op, &i); err != nil {
 		return store.Debit{}, err
 	}
+	i.Need.Approval = false // it is the declaration's, and no column
 	objects, err := bring(op, i.Invocation, i.Outcomes, []world.Object{i.Request})
 	if err != nil {
 		return store.Debit{}, err

@@ -62,8 +62,11 @@ func TestSumsCoverEveryField(t *testing.T) {
 				t.Fatal("the sum is not the same twice")
 			}
 			eachField(v, v.Type().Name(), func(path string) {
-				if path == "ObjectRow.Payload" {
-					return // proven by its hash
+				switch path {
+				case "ObjectRow.Payload": // proven by its hash
+					return
+				case "JournalRow.Need.Approval": // a word of the declaration, and no column
+					return
 				}
 				sum := row.Sum()
 				if other, same := seen[sum]; same {
