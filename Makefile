@@ -28,7 +28,7 @@ lint:
 
 unit:
 	@mkdir -p bin
-	@$(GO) test -race -timeout 20m -v $(TESTFLAGS) $(PKGS) >bin/test.log 2>&1; rc=$$?; \
+	@GORACE="$$GORACE atexit_sleep_ms=0" $(GO) test -race -timeout 20m -v $(TESTFLAGS) $(PKGS) >bin/test.log 2>&1; rc=$$?; \
 	grep -E '^(ok|FAIL|panic:)|^ *--- (FAIL|SKIP)' bin/test.log || true; \
 	if [ $$rc -ne 0 ]; then grep -nE -B30 '^ *--- FAIL|^panic:|DATA RACE|\[build failed\]' bin/test.log | tail -n 200; fi; exit $$rc
 
