@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"ailang.dev/world/host/tracing"
 )
 
 // Env is what the process was given.
@@ -58,6 +61,9 @@ type app struct {
 	stdin  io.Reader
 	stdout *sink
 	stderr *sink
+
+	log   *slog.Logger    // of --log-format json; nil is text
+	trace *tracing.Tracer // nil makes none
 
 	serving atomic.Bool // a daemon lets calls under way end, however long they may take
 }

@@ -61,12 +61,9 @@ func (f *toolFlags) set(a *app, cfg *daemon.Config) {
 	cfg.ToolAilangBin, cfg.ExamplesDir = a.path(f.bin), a.path(f.examples)
 }
 
-// tell writes a line to stderr.
-func (a *app) tell(format string, args ...any) { fmt.Fprintf(a.stderr, format+"\n", args...) }
-
 // coreConfig is how this program opens a store; ailangBin is "" for none.
 func (a *app) coreConfig(db, ailangBin string) daemon.CoreConfig {
-	cfg := daemon.CoreConfig{DB: db, AilangBin: a.path(ailangBin), TempDir: a.env.Get("TMPDIR"), Logf: a.tell}
+	cfg := daemon.CoreConfig{DB: db, AilangBin: a.path(ailangBin), TempDir: a.env.Get("TMPDIR"), Logf: a.tell, Trace: a.trace, CallLog: a.log}
 	if a.env.Exe != "" {
 		cfg.WorkerCommand = []string{a.env.Exe, workerName}
 	}

@@ -22,6 +22,7 @@ type serveFlags struct {
 	db, bind, root, public, ailang, config string
 	private, json                          bool
 	tools                                  toolFlags
+	watch                                  watchFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -47,7 +48,10 @@ transitions run. It is copied into the archive, and runs confined, as commands d
 Without --config no command can be run. The file declares which ones can, and what is
 read-only in worktrees beside what is built in; docs/configuration.md lists its keys. A command
 runs confined: at the start it is tried what this host can enforce, and a configuration whose
-commands cannot be confined is refused with what is missing and how to get it.`,
+commands cannot be confined is refused with what is missing and how to get it.
+
+Operators look at /workbench in a browser, and Prometheus reads /metrics. Traces are sent where
+OTEL_EXPORTER_OTLP_ENDPOINT says, over http/protobuf; without the standard OTEL variables none are made.`,
 		Example: `  ailang-worldd serve --db world.db --workspace-root ~/worktrees
   ailang-worldd serve --db world.db --bind 127.0.0.1:0
   ailang-worldd serve --db world.db --ailang-bin /usr/local/bin/ailang
@@ -62,7 +66,8 @@ commands cannot be confined is refused with what is missing and how to get it.`,
 	ailangFlag(c, &f.ailang)
 	configFlag(c, &f.config)
 	f.tools.add(c)
-	c.Flags().BoolVar(&f.private, "private-reads", false, "let only sessions read /v1, health included")
+	f.watch.add(c)
+	c.Flags().BoolVar(&f.private, "private-reads", false, "let only sessions read /v1, health included, /workbench and /metrics")
 	c.Flags().StringVar(&f.public, "public-url", "", "`URL` of a reverse proxy: opens the agents' doors, and those alone, under its name")
 	jsonFlag(c, &f.json)
 	return c
@@ -84,6 +89,11 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	if err := checkStore(db, true); err != nil {
 		return err
 	}
+	end, err := f.watch.begin(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer end()
 	cfg := daemon.Config{
 		Bind: f.bind, WorkspaceRoot: a.path(f.root), Git: worktree.FindGit(a.env.Environ), PrivateReads: f.private, PublicURL: f.public,
 	}
@@ -91,7 +101,7 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	if err := a.configure(&cfg, f.config); err != nil {
 		return err
 	}
-	_, err := os.Stat(db)
+	_, err = os.Stat(db)
 	fresh := errors.Is(err, fs.ErrNotExist)
 	core, err := a.openCore(ctx, db, f.ailang)
 	if err != nil {

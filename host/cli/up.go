@@ -34,6 +34,7 @@ type upFlags struct {
 	home, repo, episode, bind, ailang, config string
 	json                                      bool
 	tools                                     toolFlags
+	watch                                     watchFlags
 }
 
 // upPlan is what up is going to see to.
@@ -78,6 +79,7 @@ With --config, agents may also run the commands that the file declares, and with
 	ailangFlag(c, &f.ailang)
 	configFlag(c, &f.config)
 	f.tools.add(c)
+	f.watch.add(c)
 	jsonFlag(c, &f.json)
 	return c
 }
@@ -89,6 +91,11 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 			return usage(cmd, "--episode: %v", err)
 		}
 	}
+	end, err := f.watch.begin(ctx, a)
+	if err != nil {
+		return fatal(err)
+	}
+	defer end()
 	plan, err := a.planUp(ctx, f)
 	if err != nil {
 		return err

@@ -41,6 +41,8 @@ type Config struct {
 	// Pause, unless nil, is called at each numbered step of a call with its name; tests
 	// stage races and kills there.
 	Pause func(step string)
+	// Observe, unless nil, sees each call from inside.
+	Observe Observer
 }
 
 // Coordinator runs calls. It is safe for concurrent use.

@@ -41,8 +41,9 @@ type round struct {
 // effectful runs a transition that plans effects.
 func (r *run) effectful(ctx context.Context) (Result, error) {
 	// 1. Plan: pure; a crash leaves nothing.
-	text, err := capsule.RunObject(ctx, r.engine, r.source, phaseInput(r.input.Payload))
-	if err != nil {
+	sctx, end := r.c.step(ctx, StepPlan)
+	text, err := capsule.RunObject(sctx, r.engine, r.source, phaseInput(r.input.Payload))
+	if end(err); err != nil {
 		return Result{}, err
 	}
 	p, err := parsePlan(r.desc.Declared, text, r.provenance)
@@ -126,24 +127,30 @@ func (d *deed) performOne(ctx context.Context, e broker.Planned) (broker.Done, e
 	// 2. Intent: debit, request and intent in one durable transaction, and the outcome of the
 	// effect before it. A crash before it leaves that one's intent, if there is one; after it
 	// an intent that is told as indeterminate and never retried.
-	ticket, denied, err := d.c.cfg.Broker.Intend(ctx, caller, e, d.open)
-	if err != nil {
+	sctx, end := d.c.step(ctx, StepIntend)
+	ticket, denied, err := d.c.cfg.Broker.Intend(sctx, caller, e, d.open)
+	if end(err); err != nil {
 		return broker.Done{}, d.intentError(ctx, e.ID, err)
 	}
 	if ticket == nil {
+		d.c.tell(ctx, e.Need, broker.StatusDenied, 0)
 		return *denied, nil
 	}
 	d.recorded()
 	d.traces = append(d.traces, store.EffectTrace{EffectID: e.ID, Request: ticket.Request()})
 	d.c.cfg.Pause("effect.intended")
 	// 3. The effect. The caller's going away does not stop it, the call's deadline does.
-	ectx, cancel := withDeadlineOf(ctx)
+	began := time.Now()
+	sctx, end = d.c.step(ctx, StepPerform)
+	ectx, cancel := withDeadlineOf(sctx)
 	ticket.Run(ectx)
 	cancel()
+	end(nil)
 	if left := ticket.Left(); left != nil {
 		d.behind = left
 	}
 	done := ticket.Done()
+	d.c.tell(ctx, e.Need, done.Status, time.Since(began))
 	d.open = append(d.open, *done.Outcome)
 	d.c.cfg.Pause("effect.performed")
 	d.after = time.Now().Add(DetachedBudget)
@@ -171,7 +178,9 @@ func (d *deed) afterwards(ctx context.Context) (context.Context, context.CancelF
 // record makes the outcomes durable that are not yet.
 func (d *deed) record(ctx context.Context) error {
 	for _, o := range d.open {
-		if err := d.c.cfg.Broker.Record(ctx, o); err != nil {
+		sctx, end := d.c.step(ctx, StepRecord)
+		err := d.c.cfg.Broker.Record(sctx, o)
+		if end(err); err != nil {
 			return err
 		}
 	}
@@ -236,8 +245,9 @@ func (d *deed) finish(ctx context.Context, p *plan) (jsontext.Value, *plan, erro
 // finishPhase runs the finish phase. Under plan v2 it may plan another round.
 func (d *deed) finishPhase(ctx context.Context, p *plan) (jsontext.Value, *plan, error) {
 	const op = "coordinator.finish"
-	out, err := capsule.RunObject(ctx, d.engine, d.source, finishInput(d.input.Payload, d.rounds))
-	if err != nil {
+	sctx, end := d.c.step(ctx, StepFinish)
+	out, err := capsule.RunObject(sctx, d.engine, d.source, finishInput(d.input.Payload, d.rounds))
+	if end(err); err != nil {
 		return nil, nil, err
 	}
 	if p.version == 2 && plansAgain(out) {

@@ -61,7 +61,9 @@ func explained(ctx context.Context, err error) error {
 
 func (r *run) invoke(ctx context.Context) (Result, error) {
 	// 1. Admission: nothing that this session saw earlier counts.
-	if err := r.admit(ctx); err != nil {
+	sctx, end := r.c.step(ctx, StepAdmit)
+	err := r.admit(sctx)
+	if end(err); err != nil {
 		return Result{}, err
 	}
 	// 2. The id is taken in memory; a crash frees it, and what the journal holds of it decides.
@@ -81,7 +83,9 @@ func (r *run) invoke(ctx context.Context) (Result, error) {
 	}
 	r.c.cfg.Pause("call.admitted")
 	// 4. The episode's order, then a slot.
-	if err := r.enter(ctx); err != nil {
+	sctx, end = r.c.step(ctx, StepWait)
+	err = r.enter(sctx)
+	if end(err); err != nil {
 		return Result{}, err
 	}
 	defer r.leave()
@@ -261,8 +265,9 @@ func (r *run) writes() bool {
 
 // pure runs a transition without effects. A crash anywhere in it leaves nothing.
 func (r *run) pure(ctx context.Context) (Result, error) {
-	out, err := capsule.RunObject(ctx, r.engine, r.source, r.input.Payload)
-	if err != nil {
+	sctx, end := r.c.step(ctx, StepRun)
+	out, err := capsule.RunObject(sctx, r.engine, r.source, r.input.Payload)
+	if end(err); err != nil {
 		return Result{}, err
 	}
 	if err := checkResult(out); err != nil {
@@ -334,13 +339,14 @@ func (r *run) commit(ctx context.Context, output jsontext.Value, rounds []round,
 	objects = append(objects, r.input, out)
 	recObj := world.NewObject(semantic, r.provenance, hashref.Ordered(rec))
 	r.c.cfg.Pause("call.before-commit")
-	done, err := r.c.cfg.Store.Append(ctx, store.Append{
+	sctx, end := r.c.step(ctx, StepCommit)
+	done, err := r.c.cfg.Store.Append(sctx, store.Append{
 		Invocation: r.id, Digest: r.digest, Credential: r.call.Session.ID,
 		Objects:      append(objects, recObj),
 		TransitionFn: r.desc.TransitionFn, Interpreter: r.desc.Interpreter, SemanticsEpoch: r.desc.SemanticsEpoch,
 		WrittenBy: r.provenance, TransitionRef: recObj.Hash, StateRoot: out.Hash, Outcomes: outcomes,
 	})
-	if err != nil {
+	if end(err); err != nil {
 		return Result{}, commitError(ctx, err)
 	}
 	r.c.cfg.Pause("call.committed")

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -16,9 +17,12 @@ import (
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/capsule/ailang"
+	"ailang.dev/world/host/metrics"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlite"
+	"ailang.dev/world/host/store/sqlstore"
+	"ailang.dev/world/host/tracing"
 	"ailang.dev/world/host/world"
 )
 
@@ -33,6 +37,9 @@ type CoreConfig struct {
 	// TempDir holds the scratch folders of subprocesses; "" is one in memory if there is one,
 	// else the system's.
 	TempDir string
+	// Trace and CallLog, unless nil, are told of what a daemon does; metrics always are.
+	Trace   *tracing.Tracer
+	CallLog *slog.Logger
 	// Pause, unless nil, is called at each step of a call; for tests.
 	Pause func(step string)
 	Now   func() time.Time
@@ -44,6 +51,7 @@ type CoreConfig struct {
 // command line uses one directly while no daemon runs.
 type Core struct {
 	Config  CoreConfig
+	Watch   *Observer
 	Store   store.Store
 	Engines capsule.Set
 	// Ailang is the pinned AILANG engine, or nil. Past are those of binaries that earlier
@@ -64,11 +72,20 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.DB, Logf: cfg.Logf})
+	watch := &Observer{Trace: cfg.Trace, Log: cfg.CallLog}
+	var s *sqlite.Store
+	watch.Metrics = metrics.New(func(ctx context.Context) (int64, error) {
+		head, err := s.Head(ctx)
+		if world.KindOf(err) == world.KindNoWorld {
+			return 0, nil
+		}
+		return head.Next, err
+	})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.DB, Logf: cfg.Logf, Hooks: sqlstore.Hooks{Batch: watch.Batch}})
 	if err != nil {
 		return nil, err
 	}
-	c := &Core{Config: cfg, Store: s, archive: s.Path() + ArchiveSuffix, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
+	c := &Core{Config: cfg, Watch: watch, Store: s, archive: s.Path() + ArchiveSuffix, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
 	if err := c.openEmbedded(); err != nil {
 		c.Close()
 		return nil, err

@@ -90,7 +90,7 @@ func New(ctx context.Context, core *Core, cfg Config) (*Daemon, error) {
 	d.coord = coordinator.New(coordinator.Config{
 		Store: core.Store, Registry: core.Registry, Engines: core.Engines,
 		Broker: &broker.Broker{Store: core.Store, Approvals: core.Book, Handlers: handlers, Now: core.Config.Now, Logf: core.Config.Logf},
-		Pause:  core.Config.Pause,
+		Pause:  core.Config.Pause, Observe: core.Watch,
 	})
 	if err := d.recover(ctx); err != nil {
 		return nil, err
@@ -219,17 +219,37 @@ func (d *Daemon) Handler(base string) http.Handler {
 		Store: core.Store, Registry: core.Registry, Approvals: core.Book, Resolve: core.Authority.Resolve,
 		PrivateReads: d.cfg.PrivateReads, Now: core.Config.Now, Logf: core.Config.Logf,
 	}).Mount(mux)
+	watched := calls{d.coord, core.Watch}
 	agents := a2a.New(a2a.Config{
-		Sessions: core.Authority, Skills: core.Registry, Calls: d.coord,
+		Sessions: core.Authority, Skills: core.Registry, Calls: watched,
 		PublicURL: base, Version: world.Version, Logf: core.Config.Logf,
 	})
 	mux.Handle("POST /a2a/{$}", agents)
 	mux.Handle("GET /.well-known/agent.json", agents.Card())
 	mux.Handle("POST /mcp/{$}", mcp.New(mcp.Config{
-		Sessions: core.Authority, Tools: core.Registry, Calls: d.coord,
+		Sessions: core.Authority, Tools: core.Registry, Calls: watched,
 		Version: world.Version, Logf: core.Config.Logf,
 	}))
-	return &guard{next: mux, public: d.public, body: BodyTimeout}
+	mux.Handle("GET /metrics", d.readers(core.Watch.Metrics.Handler()))
+	return core.Watch.Trace.Handler(&guard{next: mux, public: d.public, body: BodyTimeout})
+}
+
+// readers lets those in that may read: everybody here, or with --private-reads who has a
+// session.
+func (d *Daemon) readers(next http.Handler) http.Handler {
+	if !d.cfg.PrivateReads {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), rest.CredentialTimeout)
+		defer cancel()
+		if _, err := d.core.Authority.Resolve(ctx, r.Header.Values("Authorization")); err != nil {
+			w.Header().Set("Cache-Control", "no-store")
+			http.Error(w, "a live session is needed: this daemon was started with --private-reads", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (d *Daemon) health() rest.Health {

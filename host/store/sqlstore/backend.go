@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"time"
 
 	"ailang.dev/world/host/world"
 )
@@ -118,6 +119,28 @@ type Hooks struct {
 	AfterCommit  func() // the batch is durable
 	BeforeAnswer func() // no caller was answered
 	Withdrawn    func() // an operation was withdrawn, and will never be taken
+	// Batch is told of each batch that was tried, after its callers were answered. It is no
+	// pause point: what it takes, the next batch waits for.
+	Batch func(Batch)
+}
+
+// Batch is one transaction of the writer, as it is told to who watches.
+type Batch struct {
+	Ops     []Op
+	Bytes   int // of payloads
+	Waiting int // operations in the queue when it was taken
+	// Began is when the transaction did, Ran when its operations had, Ended when it was
+	// durable or lost.
+	Began, Ran, Ended time.Time
+	Err               error // why it was lost; nil if it is durable, or had nothing to write
+	Written           bool  // it had something to write
+}
+
+// Op is one operation of a batch. Those that nobody waits for have no context.
+type Op struct {
+	Name   string
+	Ctx    context.Context
+	Queued time.Time
 }
 
 func pause(f func()) {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ailang.dev/world/host/world"
 )
@@ -34,6 +35,9 @@ type op struct {
 	state atomic.Int32
 	err   error      // what run said, before it is durable
 	done  chan error // of capacity 1; nil if it is owed
+
+	ctx    context.Context // whose it is, and since when it waits; for who watches
+	queued time.Time
 }
 
 type writer struct {
@@ -92,6 +96,9 @@ func submit[T any](ctx context.Context, w *writer, name string, bytes int, run f
 func (w *writer) do(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return timeout(o.name, context.Cause(ctx))
+	}
+	if w.hooks.Batch != nil {
+		o.ctx, o.queued = ctx, time.Now()
 	}
 	select {
 	case w.queue <- o:
@@ -250,23 +257,30 @@ func (w *writer) transact(batch []*op) (again []*op) {
 		w.answer(batch, world.KindUncertain, errUnsettled)
 		return nil
 	}
+	seen := w.watch(batch)
+	defer func() { seen.tell(again != nil) }()
 	tx, err := w.backend.Begin()
 	if err != nil {
 		w.answer(batch, world.KindOf(err), err)
+		seen.ended(err)
 		return nil
 	}
 	t := &txn{Tx: tx}
 	if err = w.runAll(t, batch); err == nil && t.dirty {
 		err = t.finish()
 	}
+	seen.ran(t.dirty)
 	if err != nil || !t.dirty {
 		if rerr := tx.Rollback(); rerr != nil {
 			w.logf("store: rollback: %v", rerr)
 		}
+		seen.ended(err)
 		return w.lost(batch, err)
 	}
 	pause(w.hooks.BeforeCommit)
-	if err = tx.Commit(); err != nil {
+	err = tx.Commit()
+	seen.ended(err)
+	if err != nil {
 		landed, serr := w.backend.Settle()
 		switch {
 		case serr != nil:
@@ -278,6 +292,7 @@ func (w *writer) transact(batch []*op) (again []*op) {
 			return w.lost(batch, err)
 		}
 		w.logf("store: commit reported %v, but the batch is durable", err)
+		seen.ended(nil)
 	}
 	w.hot.landed(t)
 	pause(w.hooks.AfterCommit)
