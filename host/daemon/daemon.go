@@ -221,13 +221,13 @@ func (d *Daemon) Handler(base string) http.Handler {
 	}).Mount(mux)
 	watched := calls{d.coord, core.Watch}
 	agents := a2a.New(a2a.Config{
-		Sessions: core.Authority, Skills: core.Registry, Calls: watched,
+		Sessions: doorkeeper{core.Authority, core.Watch, world.SurfaceA2A}, Skills: core.Registry, Calls: watched,
 		PublicURL: base, Version: world.Version, Logf: core.Config.Logf,
 	})
 	mux.Handle("POST /a2a/{$}", agents)
 	mux.Handle("GET /.well-known/agent.json", agents.Card())
 	mux.Handle("POST /mcp/{$}", mcp.New(mcp.Config{
-		Sessions: core.Authority, Tools: core.Registry, Calls: watched,
+		Sessions: doorkeeper{core.Authority, core.Watch, world.SurfaceMCP}, Tools: core.Registry, Calls: watched,
 		Version: world.Version, Logf: core.Config.Logf,
 	}))
 	mux.Handle("GET /metrics", d.readers(core.Watch.Metrics.Handler()))

@@ -12,6 +12,7 @@ import (
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/metrics"
 	"ailang.dev/world/host/store/sqlstore"
+	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/tracing"
 	"ailang.dev/world/host/world"
 )
@@ -33,6 +34,22 @@ type invoker interface {
 type calls struct {
 	next invoker
 	o    *Observer
+}
+
+// doorkeeper resolves credentials, and counts those that it refuses.
+type doorkeeper struct {
+	next    surface.SessionResolver
+	o       *Observer
+	surface world.Surface
+}
+
+// Resolve implements surface.SessionResolver.
+func (d doorkeeper) Resolve(ctx context.Context, authorization []string) (world.Session, error) {
+	s, err := d.next.Resolve(ctx, authorization)
+	if err != nil {
+		d.o.Metrics.Refusal(d.surface, world.KindOf(err))
+	}
+	return s, err
 }
 
 // seen is what is learned of a call while it runs; its effects come one after the other.

@@ -85,7 +85,7 @@ func New(next func(ctx context.Context) (int64, error)) *Set {
 	s.calls = counter("world_calls_total", "Calls of transitions, by tool, surface and how they ended.", "tool", "surface", "outcome")
 	s.callTime = times("world_call_seconds", "Time of a call from admission to its answer.", "surface", "outcome")
 	s.steps = times("world_call_step_seconds", "Time of the parts of a call.", "step")
-	s.refusals = counter("world_refusals_total", "Calls that became no entry, by surface and kind.", "surface", "kind")
+	s.refusals = counter("world_refusals_total", "Credentials that were refused, and calls that became no entry, by surface and kind.", "surface", "kind")
 	s.effectN = counter("world_effects_total", "Effects, by name and how they ended.", "effect", "status")
 	s.effectT = times("world_effect_seconds", "Time of a handler.", "effect")
 	s.spent = counter("world_budget_spent_total", "What effects cost their episodes.", "effect")
@@ -129,7 +129,7 @@ func (s *Set) Call(surface world.Surface, tool, outcome string, took time.Durati
 	s.callTime.WithLabelValues(string(surface), outcome).Observe(took.Seconds())
 }
 
-// Refusal counts a call that became no entry.
+// Refusal counts a credential that was refused, or a call that became no entry.
 func (s *Set) Refusal(surface world.Surface, kind world.Kind) {
 	s.refusals.WithLabelValues(string(surface), kind.String()).Inc()
 }

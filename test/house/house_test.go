@@ -52,6 +52,8 @@ var may = map[string]string{
 	"host/a2a":                 "host/surface host/coordinator host/world host/hashref",
 	"host/rest":                "host/store host/world host/hashref",
 	"host/workbench":           "host/approvals host/provenance host/registry host/store host/world host/hashref",
+	"host/metrics":             "host/world",
+	"host/tracing":             "host/world",
 	"host/provenance":          "host/capsule host/store host/world host/hashref",
 	"host/admin":               "host/approvals host/authority host/registry host/store host/world host/hashref",
 	"host/client":              "host/admin host/approvals host/registry host/store host/world host/hashref",
