@@ -93,7 +93,9 @@ func filled(b *testing.B, n int) (*http.ServeMux, world.Ref) {
 
 // call commits a call with one effect.
 func call(ctx context.Context, s store.Store, by string, i int, source, plan world.Ref) error {
-	object := func(semantic string, v any) world.Object { return world.NewObject(semantic, by, hashref.MustMarshal(v)) }
+	object := func(semantic string, v any) world.Object {
+		return world.NewObject(semantic, by, hashref.MustMarshal(v))
+	}
 	id := world.InvocationID(fmt.Sprintf("a2a:ep:%d", i))
 	input := object(world.SemInput, map[string]any{"path": fmt.Sprintf("src/file-%d.go", i)})
 	output := object(world.SemOutput, map[string]any{"ok": true, "n": i})
