@@ -244,6 +244,7 @@ func TestADaysWork(t *testing.T) {
 				t.Errorf("the main checkout was touched:\n%s\nbefore:\n%s", after, before)
 			}
 			d.provenance()
+			d.questions()
 		})
 	}
 }
