@@ -35,6 +35,10 @@ const (
 	sweepTries = 3
 )
 
+// streamsEnd is how long what a run wrote may take to arrive once its processes are gone.
+// Who then still holds the other end is another run, which was handed it through a socket.
+const streamsEnd = 500 * time.Millisecond
+
 // Run is one command at work.
 type Run struct {
 	spec    *Spec
@@ -128,7 +132,7 @@ func (s *Sandbox) start(ctx context.Context, spec *Spec, probe bool) (*Run, erro
 		s.hooks.walked()
 	}
 	o := order{
-		Argv: spec.Argv, Env: spec.Env, Dir: cmp.Or(spec.Dir, "/tmp"), Protect: f.protect, Cover: f.cover, Hide: spec.Hide, Limits: spec.Limits,
+		Argv: spec.Argv, Env: spec.Env, Dir: cmp.Or(spec.Dir, "/tmp"), Protect: f.protect, Cover: f.cover, Limits: spec.Limits,
 		Walled: s.groups.walled(), Probe: probe, Program: spec.Program != nil,
 	}
 	if spec.Tree != nil {
@@ -136,6 +140,7 @@ func (s *Sandbox) start(ctx context.Context, spec *Spec, probe bool) (*Run, erro
 	}
 	var r *Run
 	if o.ReadOnly, err = binds(spec.ReadOnly); err == nil {
+		o.Hide = hidden(spec.Hide, o.ReadOnly)
 		r, err = s.launch(ctx, spec, base, &o)
 	}
 	if err != nil && spec.Tree.writable() {
@@ -159,6 +164,19 @@ func binds(paths []string) ([]bind, error) {
 		}
 	}
 	return all, nil
+}
+
+// hidden adds to the folders that are hidden the other places at which binds show them.
+func hidden(folders []string, binds []bind) []string {
+	all := slices.Clone(folders)
+	for _, b := range binds {
+		for _, f := range folders {
+			if rel, err := filepath.Rel(b.From, f); err == nil && b.From != b.To && filepath.IsLocal(rel) {
+				all = append(all, filepath.Join(b.To, rel))
+			}
+		}
+	}
+	return all
 }
 
 // launch starts process 1 of the sandbox and all that serves it here.
@@ -224,6 +242,7 @@ func (r *Run) exec(command []string) (reports *os.File, err error) {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, r.spec.Program)
 	}
 	cmd.SysProcAttr = attributes()
+	cmd.WaitDelay = streamsEnd
 	if err := cmd.Start(); err != nil {
 		control.Close()
 		reports.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -196,7 +197,7 @@ func walk(ctx context.Context, t *Tree, visit func(dir *os.File, rel string, e f
 	}
 	top := os.NewFile(uintptr(fd), t.Path)
 	defer top.Close()
-	w := &walker{ctx: ctx, tree: t, visit: visit}
+	w := &walker{ctx: ctx, tree: t, visit: visit, most: maxNames}
 	return w.dir(top, nil)
 }
 
@@ -205,16 +206,17 @@ type walker struct {
 	tree  *Tree
 	visit func(dir *os.File, rel string, e fs.DirEntry, denied bool) error
 	n     int
+	most  int // names
 }
 
 func (w *walker) dir(dir *os.File, above []string) error {
-	entries, err := dir.ReadDir(-1)
+	entries, err := w.read(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if w.n++; w.n > maxNames {
-			return w.tooLarge("holds more than %d names", maxNames)
+		if w.n++; w.n > w.most {
+			return w.tooLarge("holds more than %d names", w.most)
 		}
 		if w.n%ctxEvery == 0 && w.ctx.Err() != nil {
 			return w.ctx.Err()
@@ -234,6 +236,26 @@ func (w *walker) dir(dir *os.File, above []string) error {
 		}
 	}
 	return nil
+}
+
+// read reads a whole directory, in one go as far as its bound lets it: what is renamed in it
+// meanwhile must not slip by.
+func (w *walker) read(dir *os.File) ([]fs.DirEntry, error) {
+	var all []fs.DirEntry
+	for {
+		some, err := dir.ReadDir(ctxEvery)
+		all = append(all, some...)
+		switch {
+		case err == io.EOF:
+			return all, nil
+		case err != nil:
+			return nil, err
+		case w.n+len(all) > w.most:
+			return nil, w.tooLarge("holds more than %d names", w.most)
+		case w.ctx.Err() != nil:
+			return nil, w.ctx.Err()
+		}
+	}
 }
 
 // sub goes into a directory. One that its owner may not read is readable meanwhile: what a
