@@ -34,7 +34,7 @@ const ourConfig = `	bare = false
 	packedGitWindowSize = 32m
 	packedGitLimit = 256m
 	deltaBaseCacheLimit = 64m
-[gc]
+` + durable + `[gc]
 	auto = 0
 [maintenance]
 	auto = false
@@ -65,6 +65,21 @@ const ourConfig = `	bare = false
 [trailer]
 	separators = :
 `
+
+// durable is that what a commit is made of, and the branch that leads to it, are on disk when
+// git ends: by itself git leaves that to the system, and a power cut would leave an answered
+// commit, and the branch with it, empty. Many objects are flushed as one.
+const durable = `	fsync = committed,reference
+	fsyncMethod = batch
+`
+
+// durableOld is durable in the words of git before 2.36, which has none for branches.
+const durableOld = `	fsyncObjectFiles = true
+`
+
+// fleeting is the same for what goes with the call, as environment.
+var fleeting = []string{"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=core.fsync", "GIT_CONFIG_VALUE_0=none",
+	"GIT_CONFIG_KEY_1=core.fsyncObjectFiles", "GIT_CONFIG_VALUE_1=false"}
 
 // facts are settings that git itself wrote when it made the repository, of what the file
 // system can do and how objects are named. They are asked of the repository's configuration
@@ -124,5 +139,9 @@ func (c *call) settings(ctx context.Context) (string, error) {
 	for key, value := range own {
 		b.WriteString("\t" + facts[key].name + " = " + value + "\n")
 	}
-	return b.String() + ourConfig, nil
+	ours := ourConfig
+	if c.h.tool.old {
+		ours = strings.Replace(ours, durable, durableOld, 1)
+	}
+	return b.String() + ours, nil
 }

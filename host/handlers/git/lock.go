@@ -23,29 +23,33 @@ type indexLock struct {
 	file *os.File
 }
 
-// lockIndex takes the lock of a worktree's index. Nobody is waited for.
+// lockIndex takes the lock of a worktree's index. Nobody is waited for. The lock comes to its
+// name with the mark in it: a crash at any time leaves none that the next call does not know.
 func lockIndex(dir string) (*indexLock, error) {
 	path := filepath.Join(dir, "index.lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
-	if errors.Is(err, fs.ErrExist) && abandoned(path) {
-		f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil, refuse("another git is at work in this worktree (it has an index.lock); try again when it has ended")
-	}
+	f, err := os.CreateTemp(dir, indexTemp)
 	if err != nil {
 		return nil, err
 	}
-	l := &indexLock{dir: dir, file: f}
+	defer os.Remove(f.Name())
 	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 		_, err = f.WriteString(lockMark)
 	}
-	if err != nil {
-		l.release()
+	if err == nil {
+		if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) && abandoned(path) {
+			err = os.Link(f.Name(), path)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist): // one that has the lock sweeps what is not yet in place
+		f.Close()
+		return nil, refuse("another git is at work in this worktree (it has an index.lock); try again when it has ended")
+	case err != nil:
+		f.Close()
 		return nil, err
 	}
 	sweepIndexes(dir)
-	return l, nil
+	return &indexLock{dir: dir, file: f}, nil
 }
 
 // abandoned removes a lock that a crash of ours left, and tells whether it did.

@@ -22,9 +22,13 @@ import (
 // The oldest git whose switches this package relies on: GIT_CONFIG_GLOBAL came with it.
 const needMajor, needMinor = 2, 32
 
+// syncMinor is the minor version that brought the setting core.fsync.
+const syncMinor = 36
+
 // binary is the git that was found at the start.
 type binary struct {
 	path, version string
+	old           bool // it does not know core.fsync
 	sum           world.Ref
 	info          os.FileInfo
 }
@@ -71,7 +75,7 @@ func inspect(ctx context.Context, path string) (binary, error) {
 	if major < needMajor || major == needMajor && minor < needMinor {
 		return b, none(nil, "git is too old: %s", m[1])
 	}
-	b.version = m[1]
+	b.version, b.old = m[1], major == needMajor && minor < syncMinor
 	return b, nil
 }
 
@@ -186,7 +190,7 @@ func (c *call) environ(work string, r run) []string {
 	if index == "" {
 		index = c.dir("git", "index")
 	}
-	return []string{
+	env := []string{
 		"PATH=" + empty, "HOME=" + empty, "XDG_CONFIG_HOME=" + empty, "TMPDIR=" + c.scratch, "LC_ALL=C", "TZ=UTC",
 		"GIT_DIR=" + c.dir("git"), "GIT_WORK_TREE=" + work, "GIT_INDEX_FILE=" + index, "GIT_OBJECT_DIRECTORY=" + objects,
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
@@ -194,6 +198,10 @@ func (c *call) environ(work string, r run) []string {
 		"GIT_OPTIONAL_LOCKS=0", "GIT_LITERAL_PATHSPECS=1", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=" + filepath.Join(empty, "none"),
 		"SSH_ASKPASS=" + filepath.Join(empty, "none"), "GIT_PAGER=cat", "GIT_EDITOR=:", "GIT_ADVICE=0",
 	}
+	if r.fresh {
+		env = append(env, fleeting...)
+	}
+	return env
 }
 
 // bounded keeps the first max bytes and drops the rest, or stops there. It must not have
