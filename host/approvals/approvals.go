@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -178,6 +179,8 @@ func (b *Book) Decide(ctx context.Context, id string, d Decision) (Approval, err
 	switch {
 	case len(d.Note) > MaxNote:
 		return Approval{}, world.Errorf(world.KindBadRequest, op, "the note must be at most %d bytes", MaxNote)
+	case !utf8.ValidString(d.Note) || !utf8.ValidString(d.By):
+		return Approval{}, world.Errorf(world.KindBadRequest, op, "the note, and the name of who decides, must be UTF-8 text")
 	case d.Seconds < 0 || d.Seconds > int64(MaxGrantTTL/time.Second):
 		return Approval{}, world.Errorf(world.KindBadRequest, op, "an approval holds at most %d days", MaxGrantTTL/(24*time.Hour))
 	}

@@ -164,9 +164,10 @@ func TestADenialStands(t *testing.T) {
 	if _, err := h.book.Decide(ctx, a.ID, approvals.Decision{Grant: true}); world.KindOf(err) != world.KindBadRequest {
 		t.Fatalf("%v", err)
 	}
-	for _, bad := range []approvals.Decision{{Note: strings.Repeat("x", approvals.MaxNote+1)}, {Seconds: -1}, {Seconds: int64(approvals.MaxGrantTTL/time.Second) + 1}} {
-		if _, err := h.book.Decide(ctx, a.ID, bad); world.KindOf(err) != world.KindBadRequest {
-			t.Errorf("%+v: %v", bad.Seconds, err)
+	for _, bad := range []approvals.Decision{{Note: strings.Repeat("x", approvals.MaxNote+1)}, {Note: "\xff"}, {By: "\xff"}, {Seconds: -1}, {Seconds: int64(approvals.MaxGrantTTL/time.Second) + 1}} {
+		b := h.ask(subject(2))
+		if _, err := h.book.Decide(ctx, b.ID, bad); world.KindOf(err) != world.KindBadRequest {
+			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 	if _, err := h.book.Decide(ctx, "0000000000000000", approvals.Decision{}); world.KindOf(err) != world.KindNotFound {

@@ -86,6 +86,7 @@ func TestMistakes(t *testing.T) {
 		{head + "      limits:\n        keep: 1GiB\n", `^w.yaml:6: exec.profiles.p.limits.keep: must be at most`},
 		{head + "      limits:\n        processes: -1\n", `^w.yaml:6: exec.profiles.p.limits.processes: must not be negative`},
 		{head + "      args:\n        max: 1\n        pattern: '('\n", `^w.yaml:7: exec.profiles.p.args.pattern: is not a valid RE2`},
+		{head + "      args:\n        max: 1\n        pattern: 'a)|(?:b'\n", `^w.yaml:7: exec.profiles.p.args.pattern: is not a valid RE2`},
 		{head + "      args: {max: 65}\n", `^w.yaml:5: exec.profiles.p.args.max: must be from 0 to 64`},
 		{head + "      read_only:\n        - relative\n", `^w.yaml:\d: exec.profiles.p.read_only: "relative" must be an absolute path`},
 		{"exec:\n  profiles:\n    p:\n      job: true\n", `^w.yaml:\d: exec.profiles.p.argv: must name a program`},

@@ -155,6 +155,10 @@ func (a Args) check() error {
 }
 
 func (a Args) compile() (*regexp.Regexp, error) {
+	// By itself first: in brackets "a)|(?:b" would be one that matches a beginning alone.
+	if _, err := regexp.Compile(a.Pattern); err != nil {
+		return nil, err
+	}
 	return regexp.Compile(`^(?:` + cmp.Or(a.Pattern, `[^\x00-\x1f\x7f]*`) + `)$`)
 }
 
