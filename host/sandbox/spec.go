@@ -35,7 +35,8 @@ type Spec struct {
 	Tree *Tree
 	// ReadOnly are files and folders that are visible beside the system's own.
 	ReadOnly []string
-	// Hide are folders that are not visible even where something named above holds them.
+	// Hide are folders, free of symbolic links, that are not visible where something named above
+	// holds them, by whatever name it shows them.
 	Hide   []string
 	Limits Limits
 }

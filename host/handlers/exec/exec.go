@@ -50,7 +50,7 @@ type Config struct {
 	Policy   *policy.Set // nil is what is built in alone
 	Profiles []Profile
 	Sandbox  *sandbox.Sandbox
-	// Hide are folders that no command may see, whatever its profile names.
+	// Hide are folders that no command may see, unless its profile names a path in one.
 	Hide []string
 	// Slots bounds the subprocesses of calls; jobs have their own bounds.
 	Slots *capsule.Slots
