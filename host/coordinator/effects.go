@@ -94,13 +94,24 @@ func (d *deed) carryOut(ctx context.Context, p *plan) (res Result, err error) {
 	}
 }
 
-// perform does a plan's effects in order. Those after the first that is not ok are skipped.
+// leastTime is what must be left of a call's time for one more of its effects.
+const leastTime = 100 * time.Millisecond
+
+// late tells whether the call's time is over. Before its first effect nothing is: that one
+// says itself why it cannot be begun.
+func (d *deed) late(ctx context.Context) bool {
+	until, ok := ctx.Deadline()
+	return ok && len(d.traces) > 0 && time.Until(until) < leastTime
+}
+
+// perform does a plan's effects in order. Those after the first that is not ok are skipped,
+// and so are those for which no time is left: what was done before them becomes an entry.
 func (d *deed) perform(ctx context.Context, p *plan) error {
 	d.rounds = append(d.rounds, round{plan: p})
 	now := &d.rounds[len(d.rounds)-1]
 	stop := d.behind != nil // a handler of this call may still be at work
 	for _, e := range p.effects {
-		if stop {
+		if stop = stop || d.late(ctx); stop {
 			now.dones = append(now.dones, broker.Done{ID: e.ID, Effect: e.Need.Effect, Status: broker.StatusSkipped})
 			continue
 		}

@@ -335,3 +335,32 @@ func TestNothingBesideALeftHandler(t *testing.T) {
 		}
 	})
 }
+
+// TestRoundsEndWithTheCall: when a call's time is over nothing more is begun, and what was
+// done becomes an entry.
+func TestRoundsEndWithTheCall(t *testing.T) {
+	for phases, want := range map[string]string{
+		v2(true, "a:ok b:ok c:ok") + "|" + v2(true, "d:ok") + "|tell": "a:ok b:ok c:ok d:skipped",
+		v2(true, "a:ok b:ok c:ok") + "|" + v2(false, "d:ok e:ok"):     "a:ok b:ok c:ok d:skipped e:skipped",
+		v2(false, "a:ok b:ok c:ok d:ok"):                              "a:ok b:ok c:ok d:skipped",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, call := scriptedFixture(t)
+			f.t = t
+			f.doer.act = func(ctx context.Context, _ broker.Request) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(9 * time.Second):
+				}
+			}
+			f.now = time.Now().Add(-time.Minute)
+			out, err := call(strings.Split(phases, "|")...)
+			if err != nil || statuses(out.World.Effects) != want || f.spent() != 3 {
+				t.Errorf("%+v, %v, spent %d; want %s", out, err, f.spent(), want)
+			}
+			if out.Results == nil && (out.OK || !strings.HasPrefix(out.Refused, "not done: ")) {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}

@@ -13,7 +13,7 @@ func refusal(text string) jsontext.Value {
 }
 
 // plain is the output without a finish phase: the plan's own result, or what the last
-// effect gave, or why one was not done.
+// effect gave, or why the first that was not ok was not.
 func plain(rounds []round) jsontext.Value {
 	last := rounds[len(rounds)-1]
 	if len(last.plan.effects) == 0 {
@@ -31,10 +31,9 @@ func plain(rounds []round) jsontext.Value {
 			return refusal(done.Reason)
 		case broker.StatusFailed:
 			return refusal("effect failed: " + done.Reason)
+		case broker.StatusSkipped:
+			return refusal("not done: the call's time was over, or an earlier effect of it may still be at work")
 		}
-	}
-	if out == nil {
-		return refusal("not done: an earlier effect of this call may still be at work")
 	}
 	return out
 }

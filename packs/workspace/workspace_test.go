@@ -105,15 +105,15 @@ func TestOnRealFiles(t *testing.T) {
 	}
 }
 
-// TestApplyTellsWhatWasSkipped: an edit that was not tried, because the one before it may
-// still take place, is an answer as any other.
+// TestApplyTellsWhatWasSkipped: an edit that was not tried, because the call had no time
+// left for it, is an answer as any other.
 func TestApplyTellsWhatWasSkipped(t *testing.T) {
 	b := packtest.New(t, "workspace")
 	got := b.Run("workspace-apply", `{"phase":"finish","round":2,"args":{"edits":[{"path":"a","content":"1"},{"path":"b","content":"2"}]},"results":[`+
 		`{"id":"e1","effect":"Workspace.Write","status":"ok","record":"sha256:`+strings.Repeat("0", 64)+`","output":{"ok":true,"bytes":1,"created":true,"tool":"t","policy_digest":"d"}},`+
 		`{"id":"e2","effect":"Workspace.Write","status":"skipped","record":null,"output":null}]}`)
 	want := `{"applied":1,"edits":[{"bytes":1,"created":true,"path":"a"}],"ok":false,` +
-		`"refused":"edit 2 of 2: not tried: the edit before it ran out of time, and may still take place; edit 1 is done, what follows was not tried"}`
+		`"refused":"edit 2 of 2: not tried: the call's time was over; edit 1 is done, what follows was not tried"}`
 	if got != want {
 		t.Errorf("got %s", got)
 	}
