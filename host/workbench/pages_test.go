@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/world"
 	"ailang.dev/world/host/worldtest"
 )
 
@@ -176,14 +178,14 @@ func TestEntryPage(t *testing.T) {
 		"2 before, 1 after", "<svg class=\"chain\"", "1 of 2 spent", `<tr class="del">`, `<tr class="add">`, "?entry=1", "?entry=3")
 	holds(t, s.get("/workbench?entry=3", 200), "↩ refused", "Because:", "with no &#34;..&#34; segment", "the transition answered by itself")
 	holds(t, s.get("/workbench?entry=4", 200), "↩ refused", "tried to edit", "old_text not found in hello.txt", "it was not")
-	holds(t, s.get("/workbench?entry=5", 200), "⊘ denied", "tried to write", "denied:budget", "0 before, 0 after")
+	holds(t, s.get("/workbench?entry=5", 200), "⊘ denied", "tried to write", "denied:budget", "did not cover the cost", "0 before, 0 after")
 	holds(t, s.get("/workbench?entry=0", 200), "the world began", "its goal: test")
 }
 
 func TestTimelineTellsAStory(t *testing.T) {
 	s := worked(t, worldtest.Options{})
 	page := s.get("/workbench", 200)
-	holds(t, page, "Entries 0 to 5 of 6, the newest first", "Episode <a", "Outside of any episode", "tried to write", "denied:budget", "Workspace.Write denied",
+	holds(t, page, "Entries 0 to 5 of 6, the newest first", "Episode <a", "Outside of any episode", "tried to write", "what was left of the budget did not cover the cost", "Workspace.Write denied",
 		"Workspace.Write −1", "the world began", "1 line for 1 line")
 	if strings.Index(page, `href="/workbench?entry=5"`) > strings.Index(page, `href="/workbench?entry=1"`) {
 		t.Error("the newest entry is not first")
@@ -213,6 +215,15 @@ func TestCallPage(t *testing.T) {
 	holds(t, s.get("/workbench/calls/a2a:ep1:edit-1", 200), "Task", "edit-1", "?entry=2", "live until", "edited")
 	holds(t, s.get("/workbench/calls/a2a:ep1:spent-1", 200), "It intended none, or was denied them")
 	holds(t, s.get("/workbench/calls", 200), "None: every call that began is an entry")
+	// What a kill between an intent and its outcome leaves.
+	request := world.NewObject(world.SemRequest, "coordinator:a2a", []byte(`{"effect":"Workspace.Read"}`))
+	if _, err := s.Core.Store.IntendEffect(t.Context(), store.EffectIntent{Invocation: "a2a:ep1:killed", Digest: request.Hash, EffectID: "e1", Episode: "ep1",
+		Need: world.Need{Effect: "Workspace.Read", Scope: "worktree", Cost: 1}, Budget: 9, Request: request}); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, s.get("/workbench", 200), "1 call began effects and never became an entry", "/workbench/calls")
+	holds(t, s.get("/workbench/calls", 200), "/workbench/calls/a2a:ep1:killed", "1 effect")
+	holds(t, s.get("/workbench/calls/a2a:ep1:killed", 200), "never became an entry", "outcome unknown", request.Hash.String(), "call again with another id")
 }
 
 func TestFind(t *testing.T) {

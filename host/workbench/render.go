@@ -60,6 +60,7 @@ var functions = template.FuncMap{
 	"plural64":    func(n int64, what string) string { return plural(int(n), what) },
 	"zero":        func(t time.Time) bool { return t.IsZero() },
 	"needs":       func(n world.Need) string { return fmt.Sprintf("%s=%s, cost %d", n.Effect, n.Scope, n.Cost) },
+	"plainly":     plainly,
 	"pending":     func(s approvals.State) bool { return s == approvals.Pending },
 }
 

@@ -311,6 +311,25 @@ func (a *payload) deed(effect string) deed {
 	return deed{}
 }
 
+// plainly is a denial in words; what is none of the known is told as it is.
+func plainly(denial string) string {
+	word, rest, _ := strings.Cut(denial, ": ")
+	text := map[world.Denial]string{
+		world.DeniedEffect:   "no grant of the session names this effect",
+		world.DeniedScope:    "no grant of the session names this scope",
+		world.DeniedExpired:  "the session's time was over",
+		world.DeniedBudget:   "what was left of the budget did not cover the cost",
+		world.DeniedApproval: "a person must approve it first",
+	}[world.Denial(word)]
+	switch {
+	case text == "":
+		return denial
+	case rest != "":
+		return text + ": " + rest
+	}
+	return text
+}
+
 func orHere(path string) string {
 	if path == "" {
 		return "."
