@@ -26,6 +26,7 @@ func (a *app) showUp(i *upInfo, asJSON bool) {
 		{"store", i.Store},
 		{"MCP", i.MCP},
 		{"A2A", i.A2A},
+		{"workbench", i.URL + "/workbench (for you, in a browser)"},
 	})
 	fmt.Fprint(a.stdout, i.guide())
 }

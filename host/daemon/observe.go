@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -75,8 +76,8 @@ func (c calls) Invoke(ctx context.Context, call coordinator.Call) (coordinator.R
 func (o *Observer) ended(ctx context.Context, span *tracing.Span, call coordinator.Call, res coordinator.Result, err error, of *seen, took time.Duration) {
 	outcome, tool := of.outcome(res, err), call.Skill
 	if err != nil {
-		o.Metrics.Refusal(call.Surface, world.KindOf(err))
-		if world.KindOf(err) == world.KindNotAuthorized {
+		o.Metrics.Refusal(call.Surface, kindOf(err))
+		if kindOf(err) == world.KindNotAuthorized {
 			tool = ""
 		}
 	}
@@ -94,13 +95,22 @@ func (o *Observer) ended(ctx context.Context, span *tracing.Span, call coordinat
 	}
 }
 
+// kindOf is the kind of a call's error; that effects ran comes before why it ended.
+func kindOf(err error) world.Kind {
+	var unrecorded *world.EffectsUnrecordedError
+	if errors.As(err, &unrecorded) {
+		return world.KindEffectsUnrecorded
+	}
+	return world.KindOf(err)
+}
+
 func (o *Observer) logCall(ctx context.Context, call coordinator.Call, tool, outcome string, res coordinator.Result, err error, took time.Duration) {
 	attrs := []slog.Attr{slog.String("surface", string(call.Surface)), slog.String("episode", call.Session.Episode), slog.String("tool", tool),
 		slog.String("outcome", outcome), slog.Float64("ms", float64(took.Microseconds())/1000)}
 	if err == nil {
 		attrs = append(attrs, slog.Int64("entry", res.Entry), slog.String("call", string(res.Invocation)))
 	} else {
-		attrs = append(attrs, slog.String("kind", world.KindOf(err).String()))
+		attrs = append(attrs, slog.String("kind", kindOf(err).String()))
 	}
 	if id := tracing.ID(ctx); id != "" {
 		attrs = append(attrs, slog.String("trace_id", id))

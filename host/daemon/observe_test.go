@@ -171,6 +171,7 @@ func TestOneTraceFromHTTPToFlush(t *testing.T) {
 	w.call("workspace-list", `{"path":"."}`, "traceparent", "00-"+id+"-b7ad6b7169203331-01")
 	// The writer tells of a batch after it was answered, and does so before the next one.
 	w.call("workspace-list", `{"path":"../x"}`)
+	w.Close() // the request's own span ends after its answer
 	parents, names := map[string]string{}, map[string]string{}
 	attrs := map[string]string{}
 	for _, s := range kept.GetSpans() {
@@ -227,6 +228,18 @@ func TestCallLog(t *testing.T) {
 	}
 	if strings.Contains(text, w.token) || strings.Contains(text, "no-such-tool") {
 		t.Error("the log tells a credential, or a name that a caller made up")
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for err, want := range map[error]world.Kind{
+		&world.EffectsUnrecordedError{Cause: world.Wrap(world.KindDeadline, "op", errNothing)}: world.KindEffectsUnrecorded,
+		world.Wrap(world.KindCapacity, "op", errNothing):                                       world.KindCapacity,
+		errNothing: world.KindInternal,
+	} {
+		if got := kindOf(err); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
 	}
 }
 

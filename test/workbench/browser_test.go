@@ -21,7 +21,7 @@ import (
 )
 
 // browserTime bounds the whole test.
-const browserTime = 5 * time.Minute
+const browserTime = 10 * time.Minute
 
 // chromium finds a browser, or skips.
 func chromium(t *testing.T) string {
