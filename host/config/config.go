@@ -40,8 +40,13 @@ type document struct {
 
 // Read reads a file's text. name is what errors call the file. An error is KindBadRequest,
 // its message for the operator.
-func Read(name string, text []byte) (*Config, error) {
+func Read(name string, text []byte) (c *Config, err error) {
 	src := &source{name: name}
+	defer func() {
+		if p := recover(); p != nil { // the library panics on some texts, as a tag without a value
+			c, err = nil, src.error(0, "cannot be read as YAML: %v", p)
+		}
+	}()
 	if len(text) > MaxSize {
 		return nil, src.error(0, "is larger than %d bytes", MaxSize)
 	}
@@ -56,11 +61,10 @@ func Read(name string, text []byte) (*Config, error) {
 	if err := in.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return nil, src.error(0, "holds more than one document; leave one")
 	}
-	var err error
 	if src.tree, err = parser.ParseBytes(text, 0); err != nil {
 		return nil, src.yaml(err)
 	}
-	c := &Config{}
+	c = &Config{}
 	if c.Profiles, err = d.Exec.build(src); err != nil {
 		return nil, err
 	}

@@ -77,6 +77,7 @@ func TestMistakes(t *testing.T) {
 		{head + "      args: {max: many}\n", `^w.yaml:5: `},
 		{"a: b: c\n", `^w.yaml:1: `},
 		{"exec: {}\n---\nexec: {}\n", `^w.yaml: holds more than one document`},
+		{"policy:\n  allow: !tag\n", `^w.yaml: cannot be read as YAML`},
 		{strings.Repeat("#", MaxSize+1), `^w.yaml: is larger than`},
 		{head + "      limits:\n        memory: lots\n", `^w.yaml:6: exec.profiles.p.limits.memory: "lots" is no size; write for example`},
 		{head + "      limits:\n        memory: 0\n", `^w.yaml:6: exec.profiles.p.limits.memory: "0" is no size`},
@@ -100,6 +101,19 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%.200q:\n got  %q\n want %s", c.text, world.Message(err), c.want)
 		}
 	}
+}
+
+// FuzzRead: whatever the text, there is a configuration or an error for the operator.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("exec:\n  profiles:\n    \"1\": {argv: []}\n    \"a.b'$[0]\": {argv: [x], limits: {memory: x}}\n"))
+	f.Add([]byte("policy: {deny: [&a x, *a]}\n? a\n: b\n<<: {}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := Read("w.yaml", text)
+		if (c == nil) == (err == nil) || err != nil && (world.KindOf(err) != world.KindBadRequest || !strings.HasPrefix(world.Message(err), "w.yaml")) {
+			t.Errorf("%q: %+v, %v", text, c, err)
+		}
+	})
 }
 
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
