@@ -34,7 +34,9 @@ type found struct {
 	protect []string          // what is denied: directories and files
 	cover   []string          // sockets and FIFOs
 	links   map[string]string // denied symbolic links, with their targets
-	known   map[inode]bool    // all that is denied
+	// known is what was mounted over, so that no command could take it away. Links are not
+	// in it: what is made when one is gone may be given its inode.
+	known map[inode]bool
 }
 
 // look walks a tree for what is denied and for sockets and FIFOs. It does not go into what
@@ -49,6 +51,7 @@ func look(ctx context.Context, t *Tree) (*found, error) {
 				return err
 			}
 			f.links[rel] = target
+			return nil
 		case denied:
 			f.protect = append(f.protect, rel)
 		case isDoor(e):
@@ -143,6 +146,11 @@ func (f *found) sweep(ctx context.Context, t *Tree, doors bool) ([]string, error
 	err = walk(ctx, t, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
 		if !denied && !(doors && isDoor(e)) {
 			return nil
+		}
+		if target, there := f.links[rel]; there && denied && e.Type() == fs.ModeSymlink {
+			if now, err := readlinkAt(dir, e.Name()); err == nil && now == target {
+				return nil
+			}
 		}
 		id, err := identity(dir, e.Name())
 		switch {
