@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,8 +60,28 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
+// TestBrokenChainIsTold: what does not hold is told on top, in the picture, and by name; and
+// what is there is shown all the same.
+func TestBrokenChainIsTold(t *testing.T) {
+	read := func(path string, leaveOut ...string) string {
+		mux, _ := filled(t, 3, leaveOut...)
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	page := read("/workbench?entry=2", world.SemResult, world.SemInput)
+	holds(t, page, `<p class="proof bad">✗ 2 of 12 links of this chain are broken`, "it is not in the store", `<text class="mark bad"`, `<details open><summary>12 followed, 2 broken`, ", it is broken;",
+		"src/file-", "workspace-read")
+	page = read("/workbench?entry=2", world.SemRecordV2)
+	holds(t, page, "links of this chain are broken", "it is not in the store", "⚠ damaged")
+	holds(t, read("/workbench", world.SemEffect), "Entries 0 to 3 of 4", "⚠ damaged", "does not prove itself")
+}
+
 // filled is the workbench over a new store with so many calls, all of one source.
-func filled(b *testing.B, n int) (*http.ServeMux, world.Ref) {
+func filled(b testing.TB, n int, leaveOut ...string) (*http.ServeMux, world.Ref) {
 	b.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -83,7 +104,7 @@ func filled(b *testing.B, n int) (*http.ServeMux, world.Ref) {
 	g, ctx := errgroup.WithContext(b.Context())
 	g.SetLimit(512)
 	for i := range n {
-		g.Go(func() error { return call(ctx, s, by, i, source.Hash, plan.Hash) })
+		g.Go(func() error { return call(ctx, s, by, i, source.Hash, plan.Hash, leaveOut) })
 	}
 	must(g.Wait())
 	mux := http.NewServeMux()
@@ -91,11 +112,12 @@ func filled(b *testing.B, n int) (*http.ServeMux, world.Ref) {
 	return mux, source.Hash
 }
 
-// call commits a call with one effect.
-func call(ctx context.Context, s store.Store, by string, i int, source, plan world.Ref) error {
+// call commits a call with one effect, without its objects of some kinds.
+func call(ctx context.Context, s store.Store, by string, i int, source, plan world.Ref, leaveOut []string) error {
 	object := func(semantic string, v any) world.Object {
 		return world.NewObject(semantic, by, hashref.MustMarshal(v))
 	}
+	engine := hashref.SumString("an archived binary") // which is no object of the store
 	id := world.InvocationID(fmt.Sprintf("a2a:ep:%d", i))
 	input := object(world.SemInput, map[string]any{"path": fmt.Sprintf("src/file-%d.go", i)})
 	output := object(world.SemOutput, map[string]any{"ok": true, "n": i})
@@ -104,9 +126,10 @@ func call(ctx context.Context, s store.Store, by string, i int, source, plan wor
 	result := object(world.SemResult, map[string]any{"ok": true, "content": fmt.Sprintf("package p%d\n", i)})
 	record := object(world.SemEffect, map[string]any{"allowed": true, "budgetAfter": 1, "budgetBefore": 2, "cost": 1, "denial": "", "effect": "Workspace.Read",
 		"failed": false, "requestRef": request.Hash, "resultRef": result.Hash, "scope": "worktree"})
-	rec := object(world.SemRecordV2, map[string]any{"effects": []world.Ref{record.Hash}, "episodeId": "ep", "input": input.Hash, "interpreter": source,
+	rec := object(world.SemRecordV2, map[string]any{"effects": []world.Ref{record.Hash}, "episodeId": "ep", "input": input.Hash, "interpreter": engine,
 		"invocationId": id, "output": output.Hash, "plan": plan, "semanticsEpoch": 1, "skillId": "workspace-read", "transitionFn": source})
-	_, err := s.Append(ctx, store.Append{Invocation: id, Digest: input.Hash, Objects: []world.Object{input, output, request, result, record, rec},
-		TransitionFn: source, Interpreter: source, SemanticsEpoch: 1, WrittenBy: by, TransitionRef: rec.Hash, StateRoot: output.Hash})
+	objects := slices.DeleteFunc([]world.Object{input, output, request, result, record, rec}, func(o world.Object) bool { return slices.Contains(leaveOut, o.SemanticID) })
+	_, err := s.Append(ctx, store.Append{Invocation: id, Digest: input.Hash, Objects: objects,
+		TransitionFn: source, Interpreter: engine, SemanticsEpoch: 1, WrittenBy: by, TransitionRef: rec.Hash, StateRoot: output.Hash})
 	return err
 }
