@@ -22,9 +22,9 @@ var tree embed.FS
 // manifestFile is the manifest's name in a pack's folder.
 const manifestFile = "manifest.json"
 
-// examples is the pack that is for learning and tests: it can be loaded, and All leaves it
-// out.
-const examples = "examples"
+// apart are the packs that are for learning, trying out and tests: they can be loaded, and
+// All leaves them out.
+var apart = []string{"demo", "examples"}
 
 // Pack is one folder: the manifest's text, and the files it may name, by their paths
 // relative to it.
@@ -46,7 +46,7 @@ func Load(name string) (Pack, error) {
 func All() []Pack {
 	var all []Pack
 	for _, name := range names() {
-		if name != examples {
+		if !slices.Contains(apart, name) {
 			all = append(all, load(name))
 		}
 	}

@@ -36,8 +36,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("All lacks %s: %v", want, names)
 		}
 	}
-	if slices.Contains(names, "examples") {
-		t.Error("the examples are among what is published")
+	if slices.Contains(names, "examples") || slices.Contains(names, "demo") {
+		t.Error("what is for trying out is among what is published")
 	}
 	for _, bad := range []string{"", ".", "..", "none", "workspace/", "workspace/manifest.json"} {
 		if _, err := packs.Load(bad); world.KindOf(err) != world.KindNotFound {
@@ -58,6 +58,7 @@ func TestManifests(t *testing.T) {
 			"ailang-cli"},
 		"human":    {"approval-request", "approval-poll"},
 		"examples": {"tools.echo"},
+		"demo":     {"demo.answer", "demo.fail", "demo.slow"},
 	} {
 		p, err := packs.Load(pack)
 		packtest.Must(t, err)

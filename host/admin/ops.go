@@ -41,6 +41,13 @@ type Ops interface {
 	Revoke(ctx context.Context, id world.Ref) error
 	// RevokeEpisode revokes all of an episode's, and tells how many it was.
 	RevokeEpisode(ctx context.Context, episode string) (int, error)
+	// MintToken makes a user's token; what it is shown as is in the answer this once. Tokens
+	// lists those of a subject, or all for "". RevokeToken forgets one, RevokeSubject all of a
+	// subject.
+	MintToken(ctx context.Context, r TokenRequest) (MintedToken, error)
+	Tokens(ctx context.Context, subject string) ([]authority.Token, error)
+	RevokeToken(ctx context.Context, id world.Ref) error
+	RevokeSubject(ctx context.Context, subject string) (int, error)
 	// Publish, Remove, Transitions and Check are the registry's.
 	Publish(ctx context.Context, m registry.Manifest) (registry.Published, error)
 	Remove(ctx context.Context, ids []string) (registry.Published, error)
@@ -115,10 +122,24 @@ type Minted struct {
 	Session    world.Session `json:"session"`
 }
 
+// TokenRequest asks for a user's token.
+type TokenRequest struct {
+	Subject string `json:"subject"`
+	Plan    string `json:"plan"`
+	TTL     string `json:"ttl"` // as time.Duration writes it
+}
+
+// MintedToken is a fresh token and what it is shown as.
+type MintedToken struct {
+	Credential string          `json:"credential"`
+	Token      authority.Token `json:"token"`
+}
+
 // Local answers from a store that this process has open.
 type Local struct {
 	Store     store.Store
 	Authority *authority.Authority
+	Users     *authority.Users
 	Registry  *registry.Registry
 	Book      *approvals.Book
 	// Info is the part of Status that this process knows of itself.
@@ -216,6 +237,31 @@ func (l *Local) RevokeEpisode(ctx context.Context, episode string) (int, error) 
 		return 0, world.Errorf(world.KindBadRequest, "admin.RevokeEpisode", "%v", err)
 	}
 	return l.Store.RevokeEpisode(ctx, episode)
+}
+
+// MintToken implements Ops.
+func (l *Local) MintToken(ctx context.Context, r TokenRequest) (MintedToken, error) {
+	ttl, err := time.ParseDuration(r.TTL)
+	if err != nil {
+		return MintedToken{}, world.Errorf(world.KindBadRequest, "admin.MintToken", "ttl %q is no length of time", r.TTL)
+	}
+	cred, t, err := l.Users.MintToken(ctx, r.Subject, r.Plan, ttl)
+	return MintedToken{Credential: cred, Token: t}, err
+}
+
+// Tokens implements Ops.
+func (l *Local) Tokens(ctx context.Context, subject string) ([]authority.Token, error) {
+	return l.Users.Tokens(ctx, subject)
+}
+
+// RevokeToken implements Ops.
+func (l *Local) RevokeToken(ctx context.Context, id world.Ref) error {
+	return l.Users.RevokeToken(ctx, id)
+}
+
+// RevokeSubject implements Ops.
+func (l *Local) RevokeSubject(ctx context.Context, subject string) (int, error) {
+	return l.Users.RevokeSubject(ctx, subject)
 }
 
 // Publish implements Ops.

@@ -109,8 +109,14 @@ var calls = map[string]call{
 	"revoke-episode": with(func(ctx context.Context, o Ops, r Text) (any, error) {
 		return o.RevokeEpisode(ctx, r.Text)
 	}),
-	"publish": with(func(ctx context.Context, o Ops, r registry.Manifest) (any, error) { return o.Publish(ctx, r) }),
-	"remove":  with(func(ctx context.Context, o Ops, r IDs) (any, error) { return o.Remove(ctx, r.IDs) }),
+	"mint-token": with(func(ctx context.Context, o Ops, r TokenRequest) (any, error) { return o.MintToken(ctx, r) }),
+	"tokens":     with(func(ctx context.Context, o Ops, r Text) (any, error) { return o.Tokens(ctx, r.Text) }),
+	"revoke-token": with(func(ctx context.Context, o Ops, r ID) (any, error) {
+		return struct{}{}, o.RevokeToken(ctx, r.ID)
+	}),
+	"revoke-subject": with(func(ctx context.Context, o Ops, r Text) (any, error) { return o.RevokeSubject(ctx, r.Text) }),
+	"publish":        with(func(ctx context.Context, o Ops, r registry.Manifest) (any, error) { return o.Publish(ctx, r) }),
+	"remove":         with(func(ctx context.Context, o Ops, r IDs) (any, error) { return o.Remove(ctx, r.IDs) }),
 	"transitions": with(func(ctx context.Context, o Ops, _ struct{}) (any, error) {
 		return o.Transitions(ctx)
 	}),

@@ -1,6 +1,8 @@
-// Package authority answers one question, "who is calling": it mints session credentials,
-// resolves an Authorization header to a live session, and revokes. It keeps no credential,
-// only hashes, and decides nothing about effects. Answers spec/03-authority.md.
+// Package authority answers one question, "who is calling": it mints session credentials
+// and users' tokens, resolves an Authorization header to a live session, and revokes; it
+// verifies the access tokens of OpenID Connect issuers, and counts users' calls against the
+// rates of their plans. It keeps no credential, only hashes, and decides nothing about
+// effects. Answers spec/03-authority.md and spec/19-tasks.md.
 package authority
 
 import (

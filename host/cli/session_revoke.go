@@ -35,7 +35,7 @@ there is refused. Revoking again changes nothing.`,
 			}
 			var id world.Ref
 			if episode == "" {
-				if id, err = credentialID(cmd, args[0]); err != nil {
+				if id, err = credentialID(cmd, args[0], "CREDENTIAL_ID", "session list"); err != nil {
 					return err
 				}
 			}
@@ -73,11 +73,11 @@ func plural(n int) string {
 	return "s"
 }
 
-// credentialID reads a credential_id. What is none is not shown: it may be a credential.
-func credentialID(cmd *cobra.Command, text string) (world.Ref, error) {
+// credentialID reads a credential_id, or a token_id. What is none is not shown: it may be a credential.
+func credentialID(cmd *cobra.Command, text, name, list string) (world.Ref, error) {
 	ref, err := hashref.Parse("sha256:" + strings.TrimPrefix(strings.ToLower(text), "sha256:"))
 	if err != nil {
-		return hashref.None, usage(cmd, "a CREDENTIAL_ID has 64 hexadecimal digits, as `session list` shows it")
+		return hashref.None, usage(cmd, "a %s has 64 hexadecimal digits, as `%s` shows it", name, list)
 	}
 	return ref, nil
 }

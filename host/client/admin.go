@@ -16,6 +16,7 @@ import (
 
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/approvals"
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -112,6 +113,29 @@ func (a *Admin) Revoke(ctx context.Context, id world.Ref) error {
 // RevokeEpisode implements admin.Ops.
 func (a *Admin) RevokeEpisode(ctx context.Context, episode string) (n int, err error) {
 	err = a.do(ctx, "revoke-episode", admin.Text{Text: episode}, &n)
+	return n, err
+}
+
+// MintToken implements admin.Ops.
+func (a *Admin) MintToken(ctx context.Context, r admin.TokenRequest) (m admin.MintedToken, err error) {
+	err = a.do(ctx, "mint-token", r, &m)
+	return m, err
+}
+
+// Tokens implements admin.Ops.
+func (a *Admin) Tokens(ctx context.Context, subject string) (all []authority.Token, err error) {
+	err = a.do(ctx, "tokens", admin.Text{Text: subject}, &all)
+	return all, err
+}
+
+// RevokeToken implements admin.Ops.
+func (a *Admin) RevokeToken(ctx context.Context, id world.Ref) error {
+	return a.do(ctx, "revoke-token", admin.ID{ID: id}, &struct{}{})
+}
+
+// RevokeSubject implements admin.Ops.
+func (a *Admin) RevokeSubject(ctx context.Context, subject string) (n int, err error) {
+	err = a.do(ctx, "revoke-subject", admin.Text{Text: subject}, &n)
 	return n, err
 }
 

@@ -2,7 +2,8 @@
 // with its line and what to do. It owns what may stand in the file and in which words; what
 // the values mean is checked by the packages that use them. It opens no file and knows
 // nothing of flags. Each section is one file here: a struct with the names that stand in the
-// YAML, and a method that builds what the section is for. Answers spec/13-exec.md.
+// YAML, and a method that builds what the section is for. Answers spec/13-exec.md and
+// spec/19-tasks.md.
 package config
 
 import (
@@ -18,6 +19,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/world"
@@ -30,12 +32,16 @@ const MaxSize = 1 << 20
 type Config struct {
 	Profiles []exec.Profile
 	Policy   policy.Config
+	Plans    authority.Plans // nil if the file names none
+	Issuers  []authority.IssuerConfig
 }
 
 // document is the whole file.
 type document struct {
-	Exec   execSection   `yaml:"exec"`
-	Policy policySection `yaml:"policy"`
+	Exec    execSection   `yaml:"exec"`
+	Policy  policySection `yaml:"policy"`
+	Plans   plansSection  `yaml:"plans"`
+	Issuers []issuer      `yaml:"issuers"`
 }
 
 // Read reads a file's text. name is what errors call the file. An error is KindBadRequest,
@@ -69,6 +75,12 @@ func Read(name string, text []byte) (c *Config, err error) {
 		return nil, err
 	}
 	if c.Policy, err = d.Policy.build(src); err != nil {
+		return nil, err
+	}
+	if c.Plans, err = d.Plans.build(src); err != nil {
+		return nil, err
+	}
+	if c.Issuers, err = buildIssuers(src, d.Issuers, c.Plans); err != nil {
 		return nil, err
 	}
 	return c, nil

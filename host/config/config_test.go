@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/world"
@@ -35,6 +36,22 @@ policy:
     - match: "ci-*"
       allow: [.github/]
       deny: [src]
+plans:
+  some:
+    tasks: true
+    grants: ["Skills.Use=public:unlimited", "Corpus.Search=a:b:10/day", "X=y:3"]
+    rates:
+      default: {requests: 6, per: 1m, burst: 3}
+      expensive: {requests: 2, per: 1h}
+issuers:
+  - issuer: https://id.example
+    audience: world
+    algorithms: [ES256]
+    jwks: https://id.example/keys
+    leeway: 30s
+    plan_claim: plan
+    plans: [{value: gold, plan: some}]
+    default_plan: some
 `
 
 func TestRead(t *testing.T) {
@@ -53,6 +70,14 @@ func TestRead(t *testing.T) {
 		}, {Name: "lint", Argv: []string{"/usr/bin/true"}}},
 		Policy: policy.Config{Rules: policy.Rules{Deny: []string{"deploy/", "*.pem"}, Allow: []string{"docs/public/"}},
 			Episodes: []policy.Episode{{Match: "ci-*", Rules: policy.Rules{Allow: []string{".github/"}, Deny: []string{"src"}}}}},
+		Plans: authority.Plans{"some": {Name: "some", Tasks: true,
+			Grants: []authority.PlanGrant{
+				{Grant: world.Grant{Effect: "Skills.Use", Scope: "public", Budget: authority.Unlimited}},
+				{Grant: world.Grant{Effect: "Corpus.Search", Scope: "a:b", Budget: 10}, Daily: true}, {Grant: world.Grant{Effect: "X", Scope: "y", Budget: 3}},
+			},
+			Rates: map[string]authority.Rate{"default": {Requests: 6, Per: time.Minute, Burst: 3}, "expensive": {Requests: 2, Per: time.Hour, Burst: 2}}}},
+		Issuers: []authority.IssuerConfig{{URL: "https://id.example", Audience: "world", Algorithms: []string{"ES256"}, JWKS: "https://id.example/keys",
+			Leeway: 30 * time.Second, PlanClaim: "plan", Plans: []authority.ClaimPlan{{Value: "gold", Plan: "some"}}, DefaultPlan: "some"}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -94,6 +119,18 @@ func TestMistakes(t *testing.T) {
 		{"exec:\n  profiles:\n    P:\n      argv: [x]\n", `^w.yaml:\d: exec.profiles.P.name: "P" must be`},
 		{"policy:\n  deny:\n    - ok\n    - a[b\n", `^w.yaml:4: policy.deny.1: pattern "a\[b" is not a valid glob`},
 		{"policy:\n  episodes:\n    - match: a\n      allow:\n        - ../x\n", `^w.yaml:5: policy.episodes.0.allow.0: pattern "../x" has a`},
+		{"plans:\n  Bad: {}\n", `^w.yaml:2: plans.Bad: the name must be`},
+		{"plans:\n  a:\n    grants:\n      - nonsense\n", `^w.yaml:4: plans.a.grants.0: "nonsense" must be EFFECT=SCOPE:BUDGET`},
+		{"plans:\n  a:\n    grants: [\"X=y:unlimited/day\"]\n", `^w.yaml:3: plans.a.grants.0: .*or unlimited`},
+		{"plans:\n  a:\n    rates:\n      cheap: {requests: 1, per: 1m}\n", `^w.yaml:4: plans.a.rates.cheap: the classes are default and expensive`},
+		{"plans:\n  a:\n    rates:\n      default: {requests: 1}\n", `^w.yaml:4: plans.a.rates.default.per: "" is no length`},
+		{"plans:\n  a:\n    rates:\n      default: {requests: 0, per: 1m}\n", `^w.yaml:4: plans.a.rates.default: requests must be from 1`},
+		{"plans:\n  a:\n    rates:\n      default: {requests: 1, per: 10ms}\n", `^w.yaml:4: plans.a.rates.default: per must be from 1s`},
+		{"issuers:\n  - issuer: http://id.example\n    audience: a\n    default_plan: free\n", `^w.yaml:2: issuers.0.issuer: "http://id.example" must be an https URL`},
+		{"issuers:\n  - issuer: https://id.example\n    default_plan: free\n", `^w.yaml:\d: issuers.0.audience: must be given`},
+		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    default_plan: gold\n", `^w.yaml:4: issuers.0.default_plan: there is no plan "gold"`},
+		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    algorithms: [none]\n    default_plan: free\n", `^w.yaml:4: issuers.0.algorithms: "none" is not one of`},
+		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    leeway: soon\n    default_plan: free\n", `^w.yaml:4: issuers.0.leeway: "soon" is no length`},
 		{"policy:\n  episodes:\n    - deny: [x]\n", `^w.yaml:3: policy.episodes.0.match: .*is empty`},
 	} {
 		got, err := Read("w.yaml", []byte(c.text))
@@ -134,7 +171,8 @@ func TestDocumentedExamples(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"exec", "profiles", "description", "argv", "args", "max", "max_bytes", "pattern", "flags", "read_only", "env", "limits",
-		"timeout", "cpu", "memory", "processes", "file_size", "open_files", "output", "keep", "temp", "job", "policy", "deny", "allow", "episodes", "match"} {
+		"timeout", "cpu", "memory", "processes", "file_size", "open_files", "output", "keep", "temp", "job", "policy", "deny", "allow", "episodes", "match",
+		"plans", "tasks", "grants", "rates", "requests", "per", "burst", "issuers", "issuer", "audience", "algorithms", "jwks", "leeway", "plan_claim", "default_plan"} {
 		if !regexp.MustCompile(`(?m)\b` + key + `:`).Match(examples[0][1]) {
 			t.Errorf("the first example lacks the key %s", key)
 		}

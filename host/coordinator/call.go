@@ -11,7 +11,8 @@ import (
 
 // Bounds of a call.
 const (
-	CallDeadline   = 20 * time.Second // a whole call
+	CallDeadline   = 20 * time.Second // a whole call on /mcp/ or /a2a/
+	TaskDeadline   = 2 * time.Minute  // a whole call on the task endpoint
 	AdmitDeadline  = 10 * time.Second // re-admission inside it
 	DetachedBudget = 4 * time.Second  // all that follows an effect
 	MaxWaiting     = 32               // calls that may wait for one episode
@@ -38,6 +39,21 @@ type Call struct {
 	// Slot, unless nil, is taken after the episode's lock and given back at the end. Its
 	// error, KindCapacity or that of ctx, ends the call before anything ran.
 	Slot func(ctx context.Context) (release func(), err error)
+}
+
+// id is what the call is named by for ever.
+func (c *Call) id(task string) world.InvocationID {
+	if c.Surface == world.SurfaceTasks {
+		return world.TaskInvocation(c.Session.Episode, task)
+	}
+	return world.AgentInvocation(c.Session.Episode, task)
+}
+
+func (c *Call) deadline() time.Duration {
+	if c.Surface == world.SurfaceTasks {
+		return TaskDeadline
+	}
+	return CallDeadline
 }
 
 // Result is one committed call.

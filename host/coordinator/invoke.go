@@ -40,7 +40,7 @@ type run struct {
 func (c *Coordinator) Invoke(ctx context.Context, call Call) (Result, error) {
 	c.running.Add(1)
 	defer c.running.Done()
-	ctx, cancel := context.WithTimeout(ctx, CallDeadline)
+	ctx, cancel := context.WithTimeout(ctx, call.deadline())
 	defer cancel()
 	r := &run{c: c, call: call, provenance: call.Surface.Writer()}
 	res, err := r.invoke(ctx)
@@ -144,7 +144,7 @@ func (r *run) claim() (release func(), err error) {
 	} else if !ValidTask(task) {
 		return nil, world.Errorf(world.KindBadRequest, "coordinator.claim", "task id must be 1 to 128 of A-Z a-z 0-9 . _ -")
 	}
-	r.id = world.AgentInvocation(r.call.Session.Episode, task)
+	r.id = r.call.id(task)
 	r.input = world.NewObject(world.SemInput, r.provenance, r.call.Args)
 	r.digest = hashref.Sum(hashref.Ordered(callDigest{r.input.Hash, r.call.Skill}))
 	release, ok := r.c.flights.claim(r.id)

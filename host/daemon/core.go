@@ -62,6 +62,7 @@ type Core struct {
 	Slots     *capsule.Slots
 	Registry  *registry.Registry
 	Authority *authority.Authority
+	Users     *authority.Users // what a daemon is configured with is added by New
 	Book      *approvals.Book
 	archive   string // the folder of archived binaries
 }
@@ -97,6 +98,7 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	}
 	c.Registry = registry.New(s, c.Engines, cfg.Now)
 	c.Authority = &authority.Authority{Store: s, Now: cfg.Now}
+	c.Users = &authority.Users{Store: s, Now: cfg.Now}
 	c.Book = &approvals.Book{Store: s, Now: cfg.Now}
 	if err := c.Registry.Bootstrap(ctx); err != nil {
 		c.Close()
@@ -147,7 +149,7 @@ func (c *Core) Ops(url string) *admin.Local {
 		info.Interpreter = c.Ailang.Identity().Ref
 	}
 	return &admin.Local{
-		Store: c.Store, Authority: c.Authority, Registry: c.Registry, Book: c.Book,
+		Store: c.Store, Authority: c.Authority, Users: c.Users, Registry: c.Registry, Book: c.Book,
 		Info: info,
 		Shut: c.Close,
 	}

@@ -13,6 +13,7 @@ import (
 
 	"ailang.dev/world/host/a2a"
 	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/coordinator"
@@ -25,6 +26,7 @@ import (
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/sandbox"
+	"ailang.dev/world/host/tasks"
 	"ailang.dev/world/host/workbench"
 	"ailang.dev/world/host/world"
 )
@@ -60,6 +62,10 @@ type Config struct {
 	// ToolAilangBin is the AILANG toolchain that agents may use in worktrees; "" is none.
 	// ExamplesDir is the folder of sources that they may search; "" is none.
 	ToolAilangBin, ExamplesDir string
+	// Plans are what users can have; nil is authority.DefaultPlans. Issuers are the OpenID
+	// Connect providers whose access tokens are accepted.
+	Plans   authority.Plans
+	Issuers []authority.IssuerConfig
 }
 
 // Daemon is one running world.
@@ -68,6 +74,7 @@ type Daemon struct {
 	cfg    Config
 	public *url.URL
 	coord  *coordinator.Coordinator
+	users  *tasks.Handler  // nil until Handler was called
 	exec   *exec.Handler   // nil without a workspace root
 	tools  *ailang.Handler // nil without a toolchain
 	// sandbox is one for all handlers: runs in one worktree must know of one another.
@@ -92,6 +99,9 @@ func New(ctx context.Context, core *Core, cfg Config) (*Daemon, error) {
 		Broker: &broker.Broker{Store: core.Store, Approvals: core.Book, Handlers: handlers, Now: core.Config.Now, Logf: core.Config.Logf},
 		Pause:  core.Config.Pause, Observe: core.Watch,
 	})
+	if err := d.admitUsers(); err != nil {
+		return nil, err
+	}
 	if err := d.recover(ctx); err != nil {
 		return nil, err
 	}
@@ -226,10 +236,12 @@ func (d *Daemon) Handler(base string) http.Handler {
 	})
 	mux.Handle("POST /a2a/{$}", agents)
 	mux.Handle("GET /.well-known/agent.json", agents.Card())
+	limits := &authority.Limiter{Plans: core.Users.Plans, Now: core.Config.Now}
 	mux.Handle("POST /mcp/{$}", mcp.New(mcp.Config{
-		Sessions: doorkeeper{core.Authority, core.Watch, world.SurfaceMCP}, Tools: core.Registry, Calls: watched,
-		Version: world.Version, Logf: core.Config.Logf,
+		Sessions: doorkeeper{authority.Callers{Sessions: core.Authority, Users: core.Users}, core.Watch, world.SurfaceMCP}, Tools: core.Registry, Calls: watched,
+		Limits: limits, Version: world.Version, Logf: core.Config.Logf, Challenge: d.challenge(base),
 	}))
+	d.mountTasks(mux, base, limits, watched)
 	mux.Handle("GET /metrics", d.readers(core.Watch.Metrics.Handler()))
 	return core.Watch.Trace.Handler(&guard{next: mux, public: d.public, body: BodyTimeout})
 }
@@ -284,6 +296,13 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 	srv := &http.Server{
 		Handler: d.Handler(base), ReadHeaderTimeout: HeaderTimeout, IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader,
 	}
+	sweeping, stopSweep := context.WithCancel(ctx)
+	defer stopSweep()
+	swept := make(chan struct{})
+	go func() {
+		defer close(swept)
+		d.users.Sweep(sweeping)
+	}()
 	failed := make(chan error, 1)
 	go func() { failed <- srv.Serve(l) }()
 	ready(base)
@@ -291,6 +310,8 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
+	stopSweep()
+	<-swept
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx), operators, srv))
 }
 
@@ -299,9 +320,15 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, StopTimeout)
 	defer cancel()
+	// A task may take longer than stopping does; it gets what any other call would have.
+	patience := time.AfterFunc(coordinator.CallDeadline, d.users.Cancel)
+	defer patience.Stop()
 	err := operators.Shutdown(ctx)
 	if serr := srv.Shutdown(ctx); serr != nil {
 		err = errors.Join(err, serr, srv.Close())
+	}
+	if werr := d.users.Wait(ctx); werr != nil {
+		err = errors.Join(err, fmt.Errorf("tasks were still running after %v: %w", StopTimeout, werr))
 	}
 	if werr := d.coord.Wait(ctx); werr != nil {
 		err = errors.Join(err, fmt.Errorf("calls were still running after %v: %w", StopTimeout, werr))

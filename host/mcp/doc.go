@@ -8,6 +8,7 @@ package mcp
 
 import (
 	"context"
+	"time"
 
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/surface"
@@ -37,11 +38,18 @@ type Invoker interface {
 	Invoke(ctx context.Context, c coordinator.Call) (coordinator.Result, error)
 }
 
-// Config is all that the surface needs. Every field but Challenge is required.
+// Limiter takes one call out of a session's pool of a rate class; wait is when there will be
+// one if there is none now, in whole seconds. A minted session has no pool.
+type Limiter interface {
+	Admit(s world.Session, class string) (wait time.Duration)
+}
+
+// Config is all that the surface needs. Every field but Limits and Challenge is required.
 type Config struct {
 	Sessions surface.SessionResolver
 	Tools    ToolViewer
 	Calls    Invoker
+	Limits   Limiter // nil limits nobody
 	// Logf writes one line to the operator.
 	Logf func(format string, args ...any)
 	// Version is the daemon's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/surface"
@@ -19,6 +20,7 @@ type exchange struct {
 
 	viewed bool
 	seen   []*world.Descriptor // what the session sees, once viewed
+	wait   time.Duration       // unless 0, why the last call was refused: its rate class had none left until then
 }
 
 // single answers a body that is one message.
@@ -36,6 +38,9 @@ func (x *exchange) single(body []byte) surface.Reply {
 	answer, err := x.append(nil, msg)
 	if err != nil {
 		return x.h.fail(msg.ID, msg.Method, err)
+	}
+	if x.wait > 0 {
+		return surface.RateLimitedReply(msg.ID, x.wait)
 	}
 	return event(answer)
 }

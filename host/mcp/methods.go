@@ -116,8 +116,14 @@ func (x *exchange) callTool(params jsontext.Value) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !ok || !slices.ContainsFunc(seen, func(d *world.Descriptor) bool { return d.ID == id }) {
+	at := slices.IndexFunc(seen, func(d *world.Descriptor) bool { return d.ID == id })
+	if !ok || at < 0 {
 		return nil, unknown
+	}
+	if x.h.cfg.Limits != nil {
+		if x.wait = x.h.cfg.Limits.Admit(x.session, seen[at].RateClass); x.wait > 0 {
+			return nil, surface.RateLimited(x.wait)
+		}
 	}
 	res, err := x.invoke(id, args)
 	if surface.KindOf(err) == world.KindNotAuthorized {

@@ -6,6 +6,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"ailang.dev/world/host/world"
 )
@@ -18,6 +19,7 @@ const (
 	MaxText         = 4 << 10  // bytes of a semantic id, provenance, writtenBy, invocation id
 	MaxPage         = 500      // rows of one page; a larger limit is capped
 	MaxRefs         = 256      // references indexed out of one object's payload
+	MaxKind         = 64       // bytes of the kind of something kept
 )
 
 // Store keeps one world. All methods may be called from any goroutine.
@@ -75,6 +77,11 @@ type Reader interface {
 	// Sessions pages sessions in order of minting, newest last; after is the id of the
 	// last one seen, episode "" means all.
 	Sessions(ctx context.Context, episode string, after world.Ref, limit int) ([]world.Session, error)
+	// Kept is what is kept of a kind under a key, also past its end, until it is swept.
+	Kept(ctx context.Context, kind string, key world.Ref) (Kept, error)
+	// KeptAll pages what is kept of a kind in order of keeping, strictly after a place (0:
+	// from the first).
+	KeptAll(ctx context.Context, kind string, after int64, limit int) ([]Kept, error)
 	// Spent is the running sum of an episode's spend of an effect in a scope.
 	Spent(ctx context.Context, episode, effect, scope string) (int64, error)
 	// Referrers pages what names a reference, in order of writing, strictly after a
@@ -126,9 +133,27 @@ type Writer interface {
 	// RevokeSession marks a session revoked; one that is not there is KindNotFound, one
 	// already revoked stays so.
 	RevokeSession(ctx context.Context, id world.Ref) error
+	// Keep keeps something beside the log until it ends. If the kind has the key already,
+	// what is there stays and is returned, unless replace says to put this in its place.
+	Keep(ctx context.Context, k Kept, replace bool) (Kept, error)
+	// DropKept forgets something kept; what is not there is KindNotFound.
+	DropKept(ctx context.Context, kind string, key world.Ref) error
+	// SweepKept forgets up to limit things, those that ended first, that ended at a moment or
+	// before it; it returns how many.
+	SweepKept(ctx context.Context, ended time.Time, limit int) (int, error)
 	// RevokeEpisode revokes all sessions of an episode that are not yet; it returns how
 	// many.
 	RevokeEpisode(ctx context.Context, episode string) (int, error)
+}
+
+// Kept is something that is kept beside the log until it ends: no part of the world, of no
+// entry, and the only rows that are replaced and deleted. Place is given by the store.
+type Kept struct {
+	Place   int64
+	Kind    string
+	Key     world.Ref
+	Expires time.Time // kept to the millisecond
+	Body    []byte
 }
 
 // Head is where the log stands.

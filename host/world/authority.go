@@ -122,6 +122,9 @@ type Session struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 	Revoked bool      `json:"revoked,omitempty"`
+	// Plan, of a user's session, is what the user's rates are by; a minted session has none,
+	// and no rates.
+	Plan string `json:"plan,omitempty"`
 }
 
 // LiveAt tells whether the session's grants hold at t.

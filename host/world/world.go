@@ -186,6 +186,11 @@ const JobPrefix = "job:"
 // rest:<id>; job:<id> is no call, but what one left running. "" is no id.
 type InvocationID string
 
+// TaskInvocation is the id of a call on the task endpoint.
+func TaskInvocation(episode, task string) InvocationID {
+	return InvocationID("task:" + episode + ":" + task)
+}
+
 // AgentInvocation is the id of a call on /a2a/ or /mcp/.
 func AgentInvocation(episode, task string) InvocationID {
 	return InvocationID("a2a:" + episode + ":" + task)

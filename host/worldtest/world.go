@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ailang.dev/world/host/admin"
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/daemon"
@@ -50,6 +51,9 @@ type Options struct {
 	// ToolAilangBin is the AILANG toolchain that agents may use, and ExamplesDir what they may
 	// search; they need SandboxCommand.
 	ToolAilangBin, ExamplesDir string
+	// Plans and Issuers are of users' tokens.
+	Plans   authority.Plans
+	Issuers []authority.IssuerConfig
 }
 
 // World is one running daemon.
@@ -114,6 +118,7 @@ func (w *World) open() {
 		RuntimeDir: w.Dir, Handlers: w.opts.Handlers, Git: worktree.FindGit(os.Environ()),
 		Profiles: w.opts.Profiles, SandboxCommand: w.opts.SandboxCommand, Policy: w.opts.Policy,
 		ToolAilangBin: w.opts.ToolAilangBin, ExamplesDir: w.opts.ExamplesDir,
+		Plans: w.opts.Plans, Issuers: w.opts.Issuers,
 	}
 	if !w.opts.NoWorkspace {
 		cfg.WorkspaceRoot = filepath.Join(w.Dir, "ws")
@@ -193,6 +198,14 @@ func (w *World) Mint(episode string, grants ...string) string {
 		gs[i] = g
 	}
 	m, err := w.Ops.Mint(context.Background(), admin.MintRequest{Episode: episode, Grants: gs, TTL: time.Hour})
+	w.must(err)
+	return m.Credential
+}
+
+// MintToken makes a user's token.
+func (w *World) MintToken(subject, plan, ttl string) string {
+	w.T.Helper()
+	m, err := w.Ops.MintToken(context.Background(), admin.TokenRequest{Subject: subject, Plan: plan, TTL: ttl})
 	w.must(err)
 	return m.Credential
 }

@@ -43,6 +43,11 @@ var stages = map[string]func(*testing.T) *stage{
 	"guard":            programsStage,
 	"public":           publicStage,
 	"private":          privateStage,
+	"tasks_auth":       usersStage,
+	"tasks_send":       usersStage,
+	"tasks_refusals":   usersStage,
+	"tasks_rates":      usersStage,
+	"tasks_budgets":    usersStage,
 }
 
 // run is the grants of a session that may run every program of testdata/programs.

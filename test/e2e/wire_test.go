@@ -102,7 +102,7 @@ func (s *stage) publish(manifest string) {
 }
 
 // told is how the lines begin that say why something was refused or failed.
-var told = regexp.MustCompile(`^(mcp refusal|a2a refusal|effect failed:|rest:) `)
+var told = regexp.MustCompile(`^(mcp refusal|a2a refusal|tasks refusal|effect failed:|rest:) `)
 
 // newLines is an act that gives the refusals which the daemon told its operator since the
 // act was last asked. The stacks of panics are left out.
@@ -121,10 +121,9 @@ func (s *stage) do(t *testing.T) func(*http.Request) *http.Response {
 	client := &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	send := wire.To(t, client, s.URL)
 	return func(r *http.Request) *http.Response {
 		if r.Method != actMethod {
-			return send(r)
+			return wire.To(t, client, s.URL)(r) // a restart moves it
 		}
 		act := s.acts[strings.TrimPrefix(r.URL.Path, "/")]
 		if act == nil {

@@ -10,7 +10,7 @@ import (
 // Audit implements sqlstore.Rows.
 func (c *conn) Audit(v *sqlstore.Visitor) error {
 	for _, table := range []func(*sqlstore.Visitor) error{
-		c.auditObjects, c.auditEntries, c.auditJournal, c.auditControl, c.auditSpend, c.auditIndexes,
+		c.auditObjects, c.auditEntries, c.auditJournal, c.auditControl, c.auditSpend, c.auditKept, c.auditIndexes,
 	} {
 		if err := table(v); err != nil {
 			return err
@@ -72,6 +72,10 @@ func (c *conn) auditSpend(v *sqlstore.Visitor) error {
 		return sqlstore.Prove("spend", []string{r.Episode, r.Effect, r.Scope}, k.int(), r.Sum())
 	}
 	return c.each("SELECT episode, effect, scope, spent, sum FROM spend", nil, func(k *cols) error { return visit(k, scan, v.Spend) })
+}
+
+func (c *conn) auditKept(v *sqlstore.Visitor) error {
+	return c.each("SELECT "+keptCols+" FROM kept ORDER BY id", nil, func(k *cols) error { return visit(k, scanKept, v.Kept) })
 }
 
 // auditIndexes proves the catalogue, and each block that a run of it has.

@@ -46,6 +46,10 @@ func fullStore(t *testing.T, path string) {
 		must(s.PutSession(ctx, world.Session{ID: hashref.SumString(fmt.Sprint("s", i)), Episode: "ep", Created: time.Unix(1, 0), Expires: time.Unix(9e8, 5),
 			Grants: []world.Grant{{Effect: "E", Scope: "s", Budget: 5}}}))
 	}
+	for i := range 5 {
+		_, err := s.Keep(ctx, store.Kept{Kind: "task", Key: hashref.SumString(fmt.Sprint("k", i)), Expires: time.UnixMilli(1e12), Body: []byte(`{"kept":1}`)}, false)
+		must(err)
+	}
 	_, err := s.SwapRegistry(ctx, "names", hashref.None, hashref.SumString("s0"), nil)
 	must(err)
 	must(s.Close())
@@ -206,7 +210,7 @@ func flip(t *testing.T, c *sqlite.Conn, table, col string) (undo func(), was str
 	}
 	back := where
 	if ids := map[string]string{"meta": "id", "head": "id", "objects": "seq", "entries": "entry_index", "journal": "seq", "pending": "seq", "registry": "seq",
-		"sessions": "seq", "index_runs": "run", "index_blocks": "id"}; ids[table] == col {
+		"sessions": "seq", "kept": "id", "index_runs": "run", "index_blocks": "id"}; ids[table] == col {
 		if table == "meta" || table == "head" || !free(&changed) {
 			return nil, "" // a CHECK or the key itself forbids it
 		}

@@ -22,7 +22,7 @@ import (
 
 // Version is the format this package writes, and the newest it reads. It stands in the
 // file's header (user_version) and in the meta row.
-const Version = 2
+const Version = 3
 
 // applicationID marks the files of this store in their header: "AWLD".
 const applicationID = 0x41574c44

@@ -129,7 +129,7 @@ func TestOpenRefuses(t *testing.T) {
 		}},
 		{"a newer format in the header", world.KindSchema, "newer version", func(t *testing.T) string {
 			path := made(t)
-			script(t, path, "PRAGMA user_version = 3;")
+			script(t, path, "PRAGMA user_version = 4;")
 			return path
 		}},
 		{"a newer format in the meta row", world.KindSchema, "newer version", func(t *testing.T) string {
@@ -139,7 +139,7 @@ func TestOpenRefuses(t *testing.T) {
 			if _, err := c.one("SELECT store_id FROM meta", nil, func(k *cols) error { id = k.text(); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.do("UPDATE meta SET version = 3, sum = ?", func(p *params) { p.int(sqlstore.SumMeta(id, 3)) }); err != nil {
+			if err := c.do("UPDATE meta SET version = 4, sum = ?", func(p *params) { p.int(sqlstore.SumMeta(id, 4)) }); err != nil {
 				t.Fatal(err)
 			}
 			return path
@@ -335,7 +335,7 @@ func TestEverythingIsCommented(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || tables != 12 {
+	if err != nil || tables != 13 {
 		t.Fatalf("%d tables, %v", tables, err)
 	}
 }

@@ -98,6 +98,15 @@ CREATE TABLE spend ( -- running sums of what was debited
   PRIMARY KEY (episode, effect, scope)
 ) WITHOUT ROWID;
 
+CREATE TABLE kept ( -- what is kept beside the log until it ends; the only rows that are replaced and deleted
+  id      INTEGER PRIMARY KEY, -- order of keeping; none in the order of writing
+  kind    TEXT    NOT NULL,    -- token (a user's), task (a finished one), allowance (what was spent before a day)
+  key     BLOB    NOT NULL,    -- 32 bytes that name it within its kind
+  expires INTEGER NOT NULL,    -- when it ends, in milliseconds since 1970; it is swept some time after
+  sum     INTEGER NOT NULL,    -- checksum, also of body
+  body    BLOB    NOT NULL     -- JSON of its kind
+);
+
 -- What follows, down to the indexes of single tables, is derived from the tables above
 -- and can be made anew from them. A run holds the index rows of the stretch of the truth
 -- from after_seq to last_seq; the whole runs follow one another without a gap, and what is
@@ -142,3 +151,5 @@ CREATE UNIQUE INDEX registry_by_name ON registry (name, revision);
 CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
 CREATE INDEX sessions_by_episode ON sessions (episode, seq);
 CREATE INDEX sessions_live ON sessions (episode, seq) WHERE revoked = 0;
+CREATE UNIQUE INDEX kept_by_key ON kept (kind, key);
+CREATE INDEX kept_by_end ON kept (expires);

@@ -96,6 +96,9 @@ func (a *auditor) visitor(ctx context.Context) *Visitor {
 			}
 			return a.seen(ctx, func() string { return fmt.Sprintf("spend row %s %s=%s", row.Episode, row.Effect, row.Scope) }, damage)
 		},
+		Kept: func(row *KeptRow, damage error) error {
+			return a.seen(ctx, func() string { return fmt.Sprintf("kept row %d (%s %s)", row.ID, row.Kind, row.Key) }, damage)
+		},
 		Pending: func(intent Seq) error {
 			a.done.Rows++
 			if _, ok := a.open[intent]; !ok {

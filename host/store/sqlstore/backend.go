@@ -35,6 +35,9 @@ type Rows interface {
 	// the revoked ones; episode "" means all.
 	Sessions(episode string, live bool, after Seq, limit int) ([]SessionRow, error)
 	Spend(episode, effect, scope string) (row SpendRow, ok bool, err error)
+	Kept(kind string, key world.Ref) (row KeptRow, ok bool, err error)
+	// KeptAll lists what is kept of a kind in ascending order of places, strictly after one.
+	KeptAll(kind string, after int64, limit int) ([]KeptRow, error)
 	// Refs lists what names a target, in order of writing, strictly after a place.
 	// KindIndexMissing if the index is not there.
 	Refs(target world.Ref, after Seq, limit int) ([]RefRow, error)
@@ -52,6 +55,7 @@ type Visitor struct {
 	Registry func(row *RegistryRow, damage error) error
 	Session  func(row *SessionRow, damage error) error
 	Spend    func(row *SpendRow, damage error) error
+	Kept     func(row *KeptRow, damage error) error
 	Pending  func(intent Seq) error
 	// Derived is called for each part of an index that cannot be used.
 	Derived func(damage error) error
@@ -80,6 +84,13 @@ type Tx interface {
 	// RevokeSession replaces a session's row by one that differs in Revoked.
 	RevokeSession(row *SessionRow) error
 	SetSpend(row *SpendRow) error
+	// AddKept adds a row and gives it its place; SetKept replaces the row of that place.
+	AddKept(row *KeptRow) error
+	SetKept(row *KeptRow) error
+	DropKept(kind string, key world.Ref) (there bool, err error)
+	// SweepKept deletes up to limit rows, those that ended first, that ended at a moment or
+	// before it.
+	SweepKept(ended int64, limit int) (n int, err error)
 	// AddRefs indexes references. It may sort rows.
 	AddRefs(rows []RefRow) error
 	SetHead(row *HeadRow) error

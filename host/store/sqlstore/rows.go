@@ -79,6 +79,16 @@ type SessionRow struct {
 	Revoked bool
 }
 
+// KeptRow is something kept beside the log. Its place is none in the order of writing: rows
+// are replaced and deleted.
+type KeptRow struct {
+	ID      int64
+	Kind    string
+	Key     world.Ref
+	Expires int64 // milliseconds since 1970
+	Body    []byte
+}
+
 // SpendRow is the running sum of what an episode spent of an effect in a scope.
 type SpendRow struct {
 	Episode, Effect, Scope string

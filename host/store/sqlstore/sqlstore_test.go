@@ -52,7 +52,7 @@ func TestReferences(t *testing.T) {
 // TestSumsCoverEveryField changes each field of each row, and expects another checksum.
 func TestSumsCoverEveryField(t *testing.T) {
 	rows := []interface{ Sum() int64 }{
-		&HeadRow{}, &ObjectRow{}, &EntryRow{}, &JournalRow{}, &RegistryRow{}, &SessionRow{}, &SpendRow{}, &RefRow{},
+		&HeadRow{}, &ObjectRow{}, &EntryRow{}, &JournalRow{}, &RegistryRow{}, &SessionRow{}, &SpendRow{}, &RefRow{}, &KeptRow{},
 	}
 	for _, row := range rows {
 		v := reflect.ValueOf(row).Elem()

@@ -100,6 +100,11 @@ func (r SessionRow) Sum() int64 {
 }
 
 // Sum is the row's checksum.
+func (r KeptRow) Sum() int64 {
+	return sumOf("kept").int(r.ID).text(r.Kind).ref(r.Key).int(r.Expires).int(int64(crc32.Checksum(r.Body, castagnoli))).int(int64(len(r.Body))).sum()
+}
+
+// Sum is the row's checksum.
 func (r SpendRow) Sum() int64 {
 	return sumOf("spend").text(r.Episode).text(r.Effect).text(r.Scope).int(r.Spent).sum()
 }

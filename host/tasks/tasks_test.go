@@ -1,0 +1,301 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"ailang.dev/world/host/coordinator"
+	"ailang.dev/world/host/hashref"
+	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/surface"
+	"ailang.dev/world/host/world"
+)
+
+func TestCallIsHandedOver(t *testing.T) {
+	h := newHouse(t)
+	got := h.post(t.Context(), "ada:pro", sendText("m", "why"))
+	if got.status != http.StatusOK || got.Result.Status.State != Completed || *got.Result.Metadata.Entry != 7 {
+		t.Fatalf("%+v", got)
+	}
+	c := h.calls[0]
+	if c.Surface != world.SurfaceTasks || c.Session.Episode != "ada" || c.Skill != DefaultSkill || string(c.Args) != `{"question":"why"}` ||
+		c.Task != got.Result.ID || !coordinator.ValidTask(c.Task) || c.Slot == nil {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestTheSameMessageAtOnce sends one message from many sides while it is under way: it runs
+// once, and all have the same task. Another content is refused meanwhile.
+func TestTheSameMessageAtOnce(t *testing.T) {
+	h := newHouse(t)
+	entered, open := make(chan struct{}, 1), make(chan struct{})
+	h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) {
+		entered <- struct{}{}
+		<-open
+		return answer(`{"ok":true}`), nil
+	}
+	const callers = 16
+	got := make([]reply, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() { got[i] = h.post(t.Context(), "ada:pro", sendText("m", "why")) })
+	}
+	<-entered
+	if other := h.post(t.Context(), "ada:pro", sendText("m", "who")); other.Error.Code != surface.CodeInvalidParams || !strings.Contains(other.Error.Message, "other content") {
+		t.Errorf("other content: %+v", other)
+	}
+	// A task under way is as one that is not there.
+	id := derived("task", "ada", "m")
+	for _, method := range []string{"tasks/get", "tasks/cancel"} {
+		if under := h.post(t.Context(), "ada:pro", named(method, id)); under.Error.Code != CodeTaskNotFound {
+			t.Errorf("%s: %+v", method, under)
+		}
+	}
+	close(open)
+	wg.Wait()
+	for i := range got {
+		if got[i].Result.ID != id || got[i].Result.Status.State != Completed {
+			t.Errorf("caller %d: %+v", i, got[i])
+		}
+	}
+	if h.invoked() != 1 || len(h.flights) != 0 {
+		t.Errorf("%d calls, %d flights", h.invoked(), len(h.flights))
+	}
+}
+
+// TestCallerGoesAway: what was begun goes on, and the same message finds it.
+func TestCallerGoesAway(t *testing.T) {
+	h := newHouse(t)
+	entered, open := make(chan struct{}, 1), make(chan struct{})
+	h.invoke = func(ctx context.Context, _ coordinator.Call) (coordinator.Result, error) {
+		entered <- struct{}{}
+		<-open
+		return answer(`{"ok":true}`), ctx.Err()
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan reply)
+	go func() { left <- h.post(ctx, "ada:pro", sendText("m", "why")) }()
+	<-entered
+	leave()
+	if got := <-left; got.Error.Code != surface.CodeInternal {
+		t.Errorf("who left: %+v", got)
+	}
+	close(open)
+	if err := h.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Result.Status.State != Completed || h.invoked() != 1 {
+		t.Errorf("%d calls: %+v", h.invoked(), got)
+	}
+}
+
+// TestCancel: at their end tasks stay there; one that is not is cancelled, which nothing
+// that comes by this door can bring about.
+func TestCancel(t *testing.T) {
+	h := newHouse(t)
+	ada := world.Session{Episode: "ada", Plan: "pro"}
+	for state, want := range map[State]int{"working": 0, "submitted": 0, "input-required": 0, Completed: surface.CodeInvalidParams, Failed: surface.CodeInvalidParams, Canceled: surface.CodeInvalidParams} {
+		r := &record{Task: Task{Kind: "task", ID: string(state), ContextID: "c", Artifacts: []Artifact{}}}
+		r.Task.end(state, h.clock())
+		if err := h.keep(t.Context(), ada, r); err != nil {
+			t.Fatal(err)
+		}
+		got := h.post(t.Context(), "ada:pro", named("tasks/cancel", string(state)))
+		if got.Error.Code != want || want != 0 && got.Error.Message != "Invalid state transition" {
+			t.Errorf("%s: %+v", state, got)
+		}
+		if want == 0 && (got.Result.Status.State != Canceled || h.post(t.Context(), "ada:pro", named("tasks/get", string(state))).Result.Status.State != Canceled) {
+			t.Errorf("%s: %+v", state, got.Result)
+		}
+		if got := h.post(t.Context(), "bob:pro", named("tasks/cancel", string(state))); got.Error.Code != CodeTaskNotFound {
+			t.Errorf("another's: %+v", got)
+		}
+	}
+}
+
+// TestEveryKindHasAnEnding walks the kinds: none is forgotten, none tells its cause, and
+// only what is kept is the same when the message comes again.
+func TestEveryKindHasAnEnding(t *testing.T) {
+	cause := errors.New("a cause that is not told")
+	for _, kind := range world.Kinds() {
+		e, ok := endings[kind]
+		if !ok {
+			t.Errorf("kind %v has no ending", kind)
+			continue
+		}
+		h := newHouse(t)
+		var failure error = world.Wrap(kind, "test", cause)
+		if kind == world.KindEffectsUnrecorded {
+			failure = &world.EffectsUnrecordedError{Refs: []world.Ref{hashref.Zero}, Cause: cause}
+		}
+		h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) {
+			return coordinator.Result{}, failure
+		}
+		got := h.post(t.Context(), "ada:pro", sendText("m", "why"))
+		again := h.post(t.Context(), "ada:pro", sendText("m", "why"))
+		text := got.Error.Message
+		if e.failed != "" {
+			text = got.Result.Status.Message.Parts[0].Text
+			if got.Result.Status.State != Failed || got.Result.Metadata.Entry != nil || len(got.Result.Artifacts) != 0 || again.Result.ID != got.Result.ID || h.invoked() != 1 {
+				t.Errorf("%v: %d calls, %+v", kind, h.invoked(), got)
+			}
+		} else if got.Error.Code == 0 || h.invoked() != 2 || len(h.kept) != 0 {
+			t.Errorf("%v: %d calls, %+v", kind, h.invoked(), got)
+		}
+		if text == "" || strings.Contains(text, cause.Error()) || !h.said(cause.Error()) {
+			t.Errorf("%v: the caller is told %q, the operator %q", kind, text, h.told)
+		}
+		if kind == world.KindEffectsUnrecorded && !strings.HasSuffix(text, "effect records: "+hashref.Zero.String()) {
+			t.Errorf("%v: %s", kind, text)
+		}
+	}
+	if got := endings[world.KindNotAuthorized]; got.failed != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestKeptOrNotTold: a task that cannot be kept is not answered with, and the message can
+// be sent again.
+func TestKeptOrNotTold(t *testing.T) {
+	h := newHouse(t)
+	h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.broken = world.Wrap(world.KindStoreFull, "test", errors.New("full"))
+		return answer(`{"ok":true}`), nil
+	}
+	if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Code != surface.CodeInternal || !h.said("full") {
+		t.Errorf("%+v", got)
+	}
+	h.mu.Lock()
+	h.broken = nil
+	h.mu.Unlock()
+	h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) { return answer(`{"ok":true}`), nil }
+	if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Result.Status.State != Completed {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestPanics(t *testing.T) {
+	h := newHouse(t)
+	h.seen = []*world.Descriptor{nil} // the first look at it panics
+	if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Code != surface.CodeInternal || !h.said("panic") || len(h.flights) != 0 {
+		t.Errorf("%+v %q", got, h.told)
+	}
+	h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) { panic("on purpose") }
+	h.seen = []*world.Descriptor{{ID: DefaultSkill, TextArgument: "t"}}
+	if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Code != surface.CodeInternal {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestDeadline: a call that takes longer than it may is a failed task, and one that is
+// ended by the daemon's stopping is none.
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.invoke = func(ctx context.Context, _ coordinator.Call) (coordinator.Result, error) {
+			<-ctx.Done()
+			return coordinator.Result{}, world.Wrap(world.KindDeadline, "test", ctx.Err())
+		}
+		start := time.Now()
+		got := h.post(t.Context(), "ada:pro", sendText("m", "why"))
+		if took := time.Since(start); took != CallDeadline || got.Result.Status.State != Failed || CallDeadline != 2*time.Minute {
+			t.Errorf("after %v: %+v", took, got)
+		}
+		h.invoke = func(ctx context.Context, _ coordinator.Call) (coordinator.Result, error) {
+			<-ctx.Done()
+			return coordinator.Result{}, world.Wrap(world.KindCanceled, "test", ctx.Err())
+		}
+		time.AfterFunc(time.Second, h.Cancel)
+		if got := h.post(t.Context(), "ada:pro", sendText("m2", "why")); got.Error.Code != surface.CodeInternal || len(h.kept) != 1 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestCapacity: more than MaxRunning wait, and more than MaxFlights are turned away at once.
+func TestCapacity(t *testing.T) {
+	h := newHouse(t)
+	for range MaxRunning {
+		if _, err := h.slot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.slot(ctx); world.KindOf(err) != world.KindCapacity {
+		t.Errorf("one more: %v", err)
+	}
+	for i := range MaxFlights {
+		h.flights[hashref.SumString(string(rune(i)))] = &flight{}
+	}
+	if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Code != surface.CodeInternal || h.invoked() != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		keep := func(n int) {
+			for i := range n {
+				k := store.Kept{Kind: kindTask, Key: hashref.Sum(hashref.Ordered([]string{"k", string(rune('a' + i%26)), strings.Repeat("x", i/26)})), Expires: h.clock().Add(Kept)}
+				h.Keep(t.Context(), k, true)
+			}
+		}
+		keep(3 * store.MaxPage)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); h.Sweep(ctx) }()
+		left := func() int { h.mu.Lock(); defer h.mu.Unlock(); return len(h.kept) }
+		time.Sleep(SweepEvery + time.Second)
+		if left() != 3*store.MaxPage {
+			t.Errorf("%d are left before their end", left())
+		}
+		h.pass(Kept)
+		time.Sleep(SweepEvery)
+		if left() != 0 {
+			t.Errorf("%d are left", left())
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestRefusalsInOutputs(t *testing.T) {
+	for output, want := range map[string]string{
+		`{"ok":false,"refused":"why"}`: "why", `{"ok":false}`: "the skill refused", `{"ok":false,"refused":7}`: "the skill refused",
+		`{"ok":true,"refused":"why"}`: "", `{"refused":"why"}`: "", `{}`: "", `{"ok":0}`: "", `{"ok":"false"}`: "",
+	} {
+		if why, refused := refusal([]byte(output)); why != want || refused != (want != "") {
+			t.Errorf("%s: %q", output, why)
+		}
+	}
+}
+
+// What is hashed as it is encoded is canonical.
+func TestEncodings(t *testing.T) {
+	parts := []string{"task", "é\u0001", `"`}
+	if string(hashref.Ordered(parts)) != string(hashref.MustMarshal(parts)) {
+		t.Error("the parts of an id are not canonical")
+	}
+	var tk Task
+	h := newHouse(t)
+	s := world.Session{Episode: "ada"}
+	m := &message{id: "m", raw: []byte(`{"messageId":"m"}`), skill: "s"}
+	tk = begun(s, m, "id").Task
+	tk.committed(answer(`{"a":1}`), h.clock())
+	var back Task
+	if err := json.Unmarshal(tk.encode(), &back); err != nil || string(back.encode()) != string(tk.encode()) {
+		t.Errorf("%v: %s", err, tk.encode())
+	}
+}
