@@ -31,7 +31,7 @@ type Ops interface {
 	Genesis(ctx context.Context, goal string) (store.Committed, error)
 	// Mint makes a session; the credential in the answer is shown this once.
 	Mint(ctx context.Context, r MintRequest) (Minted, error)
-	// Sessions lists sessions in order of minting; episode "" means all. More than
+	// Sessions lists sessions in order of minting; episode "" means all but users'. More than
 	// MaxSessions are KindTooLarge, and none is left out.
 	Sessions(ctx context.Context, episode string) ([]world.Session, error)
 	// Lookup resolves a credential, for idempotent set-up: KindSessionUnknown and
@@ -207,7 +207,11 @@ func (l *Local) Sessions(ctx context.Context, episode string) ([]world.Session, 
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page...)
+		for _, s := range page {
+			if episode != "" || !authority.IsUserEpisode(s.Episode) { // a user has one each day
+				all = append(all, s)
+			}
+		}
 		if len(page) < store.MaxPage {
 			break
 		}
@@ -235,6 +239,9 @@ func (l *Local) Revoke(ctx context.Context, id world.Ref) error {
 func (l *Local) RevokeEpisode(ctx context.Context, episode string) (int, error) {
 	if err := world.CheckEpisode(episode); err != nil {
 		return 0, world.Errorf(world.KindBadRequest, "admin.RevokeEpisode", "%v", err)
+	}
+	if authority.IsUserEpisode(episode) {
+		return 0, world.Errorf(world.KindBadRequest, "admin.RevokeEpisode", "episode %s is a user's; revoke the user's tokens with `token revoke`", episode)
 	}
 	return l.Store.RevokeEpisode(ctx, episode)
 }

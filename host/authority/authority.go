@@ -119,6 +119,9 @@ func CheckMint(episode string, grants []world.Grant, ttl time.Duration) error {
 	if err := world.CheckEpisode(episode); err != nil {
 		return world.Errorf(world.KindBadRequest, op, "%v", err)
 	}
+	if IsUserEpisode(episode) {
+		return world.Errorf(world.KindBadRequest, op, "episode %s is a user's; tokens are for users", episode)
+	}
 	if len(grants) > MaxGrants {
 		return world.Errorf(world.KindBadRequest, op, "at most %d grants, not %d", MaxGrants, len(grants))
 	}

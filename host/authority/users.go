@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 	MaxBearer      = 16 << 10 // bytes of a bearer token
 	MaxTokens      = 20_000   // tokens of one listing
 	tokenRemembers = 30 * Day // how long an ended token is still told from an unknown one
+	sessionLives   = 2 * Day  // of a user's day, from when it began; past it no call of that day is under way
 	allowanceKept  = 2 * Day  // how long a day's allowance is kept after the day began
 	userEpisode    = "u-"     // begins the episodes of users
 	userDigits     = 32       // of the subject's hash in the episode
@@ -35,8 +37,13 @@ type User struct {
 
 // Episode is the one episode of a user.
 func (u User) Episode() string {
-	return userEpisode + hashref.Sum(hashref.Ordered(u)).Hex()[:userDigits]
+	return userEpisode + u.object().Hash.Hex()[:userDigits]
 }
+
+var userEpisodes = regexp.MustCompile(`^u-[0-9a-f]{32}$`)
+
+// IsUserEpisode tells whether an episode is a user's: no session can be minted for it.
+func IsUserEpisode(name string) bool { return userEpisodes.MatchString(name) }
 
 // Token is a minted token without what it is shown as.
 type Token struct {
@@ -63,6 +70,9 @@ type userStore interface {
 	Keep(ctx context.Context, k store.Kept, replace bool) (store.Kept, error)
 	DropKept(ctx context.Context, kind string, key world.Ref) error
 	Spent(ctx context.Context, episode, effect, scope string) (int64, error)
+	Session(ctx context.Context, id world.Ref) (world.Session, error)
+	PutSession(ctx context.Context, s world.Session) error
+	PutObjects(ctx context.Context, objects []world.Object) error
 }
 
 // Users resolves and mints users' tokens of one store.
@@ -97,7 +107,7 @@ func (u *Users) Resolve(ctx context.Context, authorization []string) (world.Sess
 		if !u.Now().Before(t.Expires) {
 			return world.Session{}, world.Errorf(world.KindSessionExpired, op, MsgExpired)
 		}
-		return u.session(ctx, t)
+		return u.session(ctx, User{Subject: t.Subject}, t)
 	}
 	if len(u.Issuers) == 0 || strings.Count(bearer, ".") != 2 {
 		return world.Session{}, world.Errorf(world.KindSessionBad, op, MsgMalformed)
@@ -106,8 +116,8 @@ func (u *Users) Resolve(ctx context.Context, authorization []string) (world.Sess
 	if err != nil {
 		return world.Session{}, err
 	}
-	t.ID, t.Episode = hashref.SumString(bearer), who.Episode()
-	return u.session(ctx, t)
+	t.Episode = who.Episode()
+	return u.session(ctx, who, t)
 }
 
 // token is a minted token, an ended one too.
@@ -143,9 +153,11 @@ func tokenOf(k store.Kept) (Token, error) {
 	return t, nil
 }
 
-// session is what a user may do now.
-func (u *Users) session(ctx context.Context, t Token) (world.Session, error) {
-	s := world.Session{ID: t.ID, Episode: t.Episode, Created: t.Created, Expires: t.Expires, Plan: t.Plan}
+// session is what a user may do now. It stands in the store, one for each day and plan, so
+// that each call leads to who asked and what was granted: under an id that is the hash of no
+// credential.
+func (u *Users) session(ctx context.Context, who User, t Token) (world.Session, error) {
+	s := world.Session{Episode: t.Episode, Created: u.Now().UTC(), Grants: []world.Grant{}}
 	for _, g := range u.Plans[t.Plan].Grants {
 		if g.Daily {
 			before, err := u.spentBefore(ctx, t.Episode, g.Grant)
@@ -156,7 +168,43 @@ func (u *Users) session(ctx context.Context, t Token) (world.Session, error) {
 		}
 		s.Grants = append(s.Grants, g.Grant)
 	}
+	day := s.Created.Truncate(Day)
+	s.Expires = day.Add(sessionLives)
+	s.ID = hashref.Sum(hashref.MustMarshal(userDay{day.Format(time.DateOnly), s.Grants, t.Plan, who}))
+	if err := u.record(ctx, who, s); err != nil {
+		return world.Session{}, err
+	}
+	s.Plan, s.Expires = t.Plan, t.Expires
 	return s, nil
+}
+
+// userDay is what the id of a user's session is the hash of.
+type userDay struct {
+	Day    string        `json:"day"`
+	Grants []world.Grant `json:"grants"`
+	Plan   string        `json:"plan"`
+	User   User          `json:"user"`
+}
+
+// record sees to it that a session is in the store, and who it is of.
+func (u *Users) record(ctx context.Context, who User, s world.Session) error {
+	_, err := u.Store.Session(ctx, s.ID)
+	if world.KindOf(err) != world.KindNotFound {
+		return err
+	}
+	if err := u.Store.PutObjects(ctx, []world.Object{who.object()}); err != nil {
+		return err
+	}
+	err = u.Store.PutSession(ctx, s)
+	if world.KindOf(err) == world.KindBadRequest { // another call of the same moment was first
+		_, err = u.Store.Session(ctx, s.ID)
+	}
+	return err
+}
+
+// object is the user as it is stored; its hash begins with the digits of the episode.
+func (u User) object() world.Object {
+	return world.NewObject(world.SemUser, "authority", hashref.Ordered(u))
 }
 
 // allowance is what was spent of an effect before a day began. The first call of a day
