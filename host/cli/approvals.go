@@ -10,6 +10,7 @@ import (
 
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/approvals"
+	"ailang.dev/world/host/cli/shell"
 )
 
 func (a *app) approvalsCommand() *cobra.Command {
@@ -23,7 +24,7 @@ func (a *app) approvalsListCommand() *cobra.Command {
 	var db, episode string
 	var all, asJSON bool
 	c := &cobra.Command{
-		Use:     "list --db FILE [--all] [--episode NAME]",
+		Use:     "list [--db FILE] [--all] [--episode NAME]",
 		Short:   "List approvals that wait for a decision",
 		Long:    `Lists what waits for a decision, oldest first; with --all also what was decided, used or has expired.`,
 		Example: `  ailang-worldd approvals list --db world.db`,
@@ -54,12 +55,12 @@ func (a *app) approvalsListCommand() *cobra.Command {
 						printable(p.Effect+"="+p.Scope, false), when(p.Expires)})
 				}
 				table(a.stdout, rows)
-				fmt.Fprintln(a.stderr, "next: ailang-worldd approvals show ID")
+				fmt.Fprintf(a.stderr, "next: ailang-worldd approvals show%s ID\n", withDB(db))
 				return nil
 			})
 		},
 	}
-	dbFlag(c, &db)
+	readFlag(c, &db)
 	c.Flags().BoolVar(&all, "all", false, "those that are decided, used or expired too")
 	c.Flags().StringVar(&episode, "episode", "", "only those of the episode `NAME`")
 	jsonFlag(c, &asJSON)
@@ -70,7 +71,7 @@ func (a *app) approvalsShowCommand() *cobra.Command {
 	var db string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "show --db FILE ID",
+		Use:     "show [--db FILE] ID",
 		Short:   "Show one approval, and what exactly is asked",
 		Long:    `Shows who asks, and the payload that the approval is bound to, whole.`,
 		Example: `  ailang-worldd approvals show --db world.db 9f86d081884c7d65`,
@@ -85,17 +86,17 @@ func (a *app) approvalsShowCommand() *cobra.Command {
 				if asJSON {
 					return writeJSON(a.stdout, d)
 				}
-				a.showApproval(&d)
+				a.showApproval(&d, db)
 				return nil
 			})
 		},
 	}
-	dbFlag(c, &db)
+	readFlag(c, &db)
 	jsonFlag(c, &asJSON)
 	return c
 }
 
-func (a *app) showApproval(d *admin.ApprovalDetail) {
+func (a *app) showApproval(d *admin.ApprovalDetail, db string) {
 	rows := [][]string{{"approval", d.ID}, {"state", string(d.State)}, {"episode", d.Episode}, {"transition", printable(d.Transition, false)},
 		{"source", d.Bound.TransitionFn.String()}, {"effect", printable(d.Effect+"="+d.Scope, false)}, {"asked", when(d.Asked)}, {"expires", when(d.Expires)}}
 	if d.By != "" {
@@ -110,7 +111,7 @@ func (a *app) showApproval(d *admin.ApprovalDetail) {
 	table(a.stdout, rows)
 	fmt.Fprintf(a.stdout, "payload:\n%s\n", printable(string(d.Bound.Payload), true))
 	if d.State == approvals.Pending {
-		fmt.Fprintf(a.stderr, "next: ailang-worldd approvals decide %s --grant, or --deny\n", d.ID)
+		fmt.Fprintf(a.stderr, "next: ailang-worldd approvals decide%s %s --grant, or --deny\n", withDB(db), d.ID)
 	}
 }
 
@@ -119,7 +120,7 @@ func (a *app) approvalsDecideCommand() *cobra.Command {
 	var grant, deny, asJSON bool
 	d := ttl(approvals.GrantTTL)
 	c := &cobra.Command{
-		Use:   "decide --db FILE ID --grant | --deny [--note TEXT] [--ttl 1h]",
+		Use:   "decide [--db FILE] ID --grant | --deny [--note TEXT] [--ttl 1h]",
 		Short: "Grant or deny an approval",
 		Long: `Decides what waits. A grant holds for --ttl, and for one use. One that was granted and not
 used yet can still be denied. The agent is told the note.`,
@@ -146,7 +147,7 @@ used yet can still be denied. The agent is told the note.`,
 			})
 		},
 	}
-	dbFlag(c, &db)
+	readFlag(c, &db)
 	c.Flags().BoolVar(&grant, "grant", false, "say yes")
 	c.Flags().BoolVar(&deny, "deny", false, "say no")
 	c.Flags().StringVar(&note, "note", "", "`TEXT` that is kept, and told to the agent")
@@ -157,7 +158,7 @@ used yet can still be denied. The agent is told the note.`,
 
 // withOps opens the store, or the daemon that has it, for one operation.
 func (a *app) withOps(cmd *cobra.Command, db string, do func(ctx context.Context, ops admin.Ops) error) error {
-	path, err := a.dbPath(cmd, db)
+	path, err := a.readPath(cmd, db)
 	if err != nil {
 		return err
 	}
@@ -167,6 +168,14 @@ func (a *app) withOps(cmd *cobra.Command, db string, do func(ctx context.Context
 	}
 	defer ops.Close()
 	return do(cmd.Context(), ops)
+}
+
+// withDB is the flag as it was given, for a command that is told to be typed next.
+func withDB(db string) string {
+	if db == "" {
+		return ""
+	}
+	return " --db " + shell.Word(db)
 }
 
 // userName is who decides, as the system calls this user.

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,7 +126,8 @@ func (d *doctor) daemon(path string) (served bool) {
 		return false
 	}
 	if c, err := client.NewHTTP(st.URL, ""); err == nil {
-		if _, _, err := c.Health(d.ctx); err != nil {
+		// With private reads it answers by asking for a session.
+		if _, _, err := c.Health(d.ctx); err != nil && !refusedForSession(err) {
 			d.bad("daemon", "look at its stderr, and start it again", "process %d holds the store, and %s does not answer: %v", st.PID, st.URL, err)
 			return true
 		}
@@ -132,6 +135,11 @@ func (d *doctor) daemon(path string) (served bool) {
 	d.ok("daemon", "process %d serves it at %s", st.PID, st.URL)
 	d.socket(path)
 	return true
+}
+
+func refusedForSession(err error) bool {
+	var r *client.Refusal
+	return errors.As(err, &r) && r.Status == http.StatusUnauthorized
 }
 
 func (d *doctor) socket(path string) {

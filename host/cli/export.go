@@ -38,9 +38,12 @@ Credentials are in none of them.`,
 			if err := world.CheckEpisode(episode); err != nil {
 				return usage(cmd, "%v", err)
 			}
+			broken := 0
 			write, ok := map[string]func(context.Context, store.Store, io.Writer) error{
 				"bundle": func(ctx context.Context, s store.Store, w io.Writer) error {
-					return provenance.Export(ctx, s, s.ID(), episode, w, a.ticker("exported", "entries"))
+					var err error
+					broken, err = provenance.Export(ctx, s, s.ID(), episode, w, a.ticker("exported", "entries"))
+					return err
 				},
 				"in-toto": func(ctx context.Context, s store.Store, w io.Writer) error {
 					return provenance.ExportStatements(ctx, s, episode, w)
@@ -52,7 +55,13 @@ Credentials are in none of them.`,
 			if !ok {
 				return usage(cmd, "--format is bundle, in-toto or otlp")
 			}
-			return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
+			return a.withReader(cmd, db, func(ctx context.Context, s store.Store) (err error) {
+				defer func() {
+					if err == nil && broken > 0 {
+						a.tell("%s in the store: what they lead to is not in the bundle; `ailang-worldd verify` names them", plainCount(broken, "broken link"))
+						err = exitError(ExitIntegrity)
+					}
+				}()
 				if out == "" {
 					return write(ctx, s, a.stdout)
 				}

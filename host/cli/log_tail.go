@@ -37,7 +37,7 @@ stopped.`,
 			if err != nil {
 				return err
 			}
-			t := &tail{a: a, path: path, raw: raw, next: -n}
+			t := &tail{a: a, path: path, raw: raw, first: n}
 			if !follow {
 				return t.look(cmd.Context())
 			}
@@ -54,10 +54,12 @@ stopped.`,
 
 // tail is how far a log was shown.
 type tail struct {
-	a    *app
-	path string
-	raw  bool
-	next int64 // the index that is shown next; below 0, so many before the end
+	a     *app
+	path  string
+	raw   bool
+	first int64 // how many before the end are shown at first
+	began bool
+	next  int64 // the index that is shown next
 }
 
 // look shows what is new. Each look is at a moment of its own: a store that is kept open
@@ -72,8 +74,8 @@ func (t *tail) look(ctx context.Context) error {
 	if err != nil && world.KindOf(err) != world.KindNoWorld {
 		return err
 	}
-	if t.next < 0 {
-		t.next = max(0, head.Next+t.next)
+	if !t.began {
+		t.began, t.next = true, max(0, head.Next-t.first)
 	}
 	for ; t.next < head.Next; t.next++ {
 		if err := t.show(ctx, s); err != nil {

@@ -15,6 +15,7 @@ import (
 	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/provenance"
 	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/world"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -192,6 +193,13 @@ type replayed struct {
 	Phases   int                  `json:"phases"`
 	Skipped  []coordinator.Replay `json:"skipped"`
 	Diverged []coordinator.Replay `json:"diverged"`
+	Damaged  []damagedCall        `json:"damaged"`
+}
+
+// damagedCall is one that cannot be read.
+type damagedCall struct {
+	Index  int64  `json:"index"`
+	Reason string `json:"reason"`
 }
 
 func (a *app) replay(ctx context.Context, core *daemon.Core, first, last int64, episode string, asJSON bool) error {
@@ -204,9 +212,13 @@ func (a *app) replay(ctx context.Context, core *daemon.Core, first, last int64, 
 	}
 	p := &coordinator.Replayer{Store: core.Store, Engines: core.Engines}
 	tell, start := a.ticker("replayed", "entries"), time.Now()
-	out := replayed{Skipped: []coordinator.Replay{}, Diverged: []coordinator.Replay{}}
+	out := replayed{Skipped: []coordinator.Replay{}, Diverged: []coordinator.Replay{}, Damaged: []damagedCall{}}
 	for i := first; i <= last; i++ {
 		r, err := p.Replay(ctx, i)
+		if k := world.KindOf(err); err != nil && (k == world.KindIntegrity || k == world.KindNotFound) && i < head.Next {
+			out.Damaged = append(out.Damaged, damagedCall{i, describe(err).Message})
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -224,12 +236,15 @@ func (a *app) replay(ctx context.Context, core *daemon.Core, first, last int64, 
 			out.Same++
 		}
 	}
+	if episode != "" && out.Same+len(out.Skipped)+len(out.Diverged)+len(out.Damaged) == 0 {
+		return world.Errorf(world.KindNotFound, "cli.replay", "no call of episode %s is in the log", episode)
+	}
 	if asJSON {
 		err = writeJSON(a.stdout, out)
 	} else {
 		a.showReplayed(&out, time.Since(start))
 	}
-	if err == nil && len(out.Diverged) > 0 {
+	if err == nil && len(out.Diverged)+len(out.Damaged) > 0 {
 		return exitError(ExitIntegrity)
 	}
 	return err
@@ -243,8 +258,11 @@ func (a *app) showReplayed(out *replayed, took time.Duration) {
 		fmt.Fprintf(a.stdout, "✗ entry %d, %s: the %s is another one\n  then %s\n  now  %s\n", r.Index, printable(r.Tool, false), r.Diverged,
 			cut(printable(r.Want, false)), cut(printable(r.Got, false)))
 	}
-	fmt.Fprintf(a.stdout, "%s %d calls came out the same, %d did not, %d were not run\n", cond(len(out.Diverged) == 0, "✓", "✗"),
-		out.Same, len(out.Diverged), len(out.Skipped))
+	for _, r := range out.Damaged {
+		fmt.Fprintf(a.stdout, "✗ entry %d cannot be run: %s\n", r.Index, printable(r.Reason, false))
+	}
+	fmt.Fprintf(a.stdout, "%s %d calls came out the same, %d did not, %d were not run%s\n", cond(len(out.Diverged)+len(out.Damaged) == 0, "✓", "✗"),
+		out.Same, len(out.Diverged), len(out.Skipped), cond(len(out.Damaged) > 0, fmt.Sprintf(", %d cannot be read", len(out.Damaged)), ""))
 	if took > time.Second {
 		fmt.Fprintf(a.stderr, "%.0f calls a second\n", float64(out.Same+len(out.Diverged))/took.Seconds())
 	}

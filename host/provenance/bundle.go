@@ -69,15 +69,16 @@ type bundleCall struct {
 
 type bundleSessionV struct{ world.Session }
 
-// Export writes an episode as a bundle that can be verified alone. The credential itself is
+// Export writes an episode as a bundle that can be verified alone. broken counts the links of
+// its entries that do not hold in the store: what they lead to is not in the bundle. The credential itself is
 // nowhere in it, as it is not in the store. An episode without entries is KindNotFound.
-func Export(ctx context.Context, s episodeStore, storeID, episode string, w io.Writer, progress func(done, total int64)) error {
+func Export(ctx context.Context, s episodeStore, storeID, episode string, w io.Writer, progress func(done, total int64)) (broken int, err error) {
 	e, err := OfEpisode(ctx, s, episode, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if e.Calls == 0 {
-		return world.Errorf(world.KindNotFound, "provenance.Export", "episode %q has no entries", episode)
+		return 0, world.Errorf(world.KindNotFound, "provenance.Export", "episode %q has no entries", episode)
 	}
 	out := &bundleWriter{ctx: ctx, r: s, w: bufio.NewWriter(w), episode: episode, sum: hashref.NewSummer(), sent: map[world.Ref]bool{}}
 	out.line(bundleLine{Header: &bundleHeader{BundleFormat, storeID, episode, e.First, e.Last, e.Calls}})
@@ -92,9 +93,9 @@ func Export(ctx context.Context, s episodeStore, storeID, episode string, w io.W
 	}
 	out.line(bundleLine{End: &bundleEnd{out.sum.Ref()}})
 	if out.err != nil {
-		return out.err
+		return out.broken, out.err
 	}
-	return out.w.Flush()
+	return out.broken, out.w.Flush()
 }
 
 type bundleWriter struct {
@@ -104,6 +105,7 @@ type bundleWriter struct {
 	episode string
 	sum     *hashref.Summer
 	sent    map[world.Ref]bool
+	broken  int
 	err     error
 }
 
@@ -131,6 +133,7 @@ func (b *bundleWriter) entry(index int64) {
 	if !own {
 		return
 	}
+	b.broken += c.Broken
 	inv, err := b.r.Invocation(b.ctx, c.Call)
 	if err != nil {
 		b.err = err
@@ -176,7 +179,8 @@ type Bundle struct {
 
 var _ Reader = (*Bundle)(nil)
 
-// ReadBundle reads a bundle. Nothing of it is believed yet: Verify proves it.
+// ReadBundle reads a bundle. Nothing of it is believed yet: Verify proves it. What was cut
+// off or damaged, or is no bundle, is KindIntegrity.
 func ReadBundle(r io.Reader) (*Bundle, error) {
 	const op = "provenance.ReadBundle"
 	b := &Bundle{entries: map[int64]bundleEntry{}, objects: map[world.Ref]world.Object{}, calls: map[world.InvocationID]bundleCall{}, sessions: map[world.Ref]world.Session{},
@@ -204,14 +208,14 @@ func ReadBundle(r io.Reader) (*Bundle, error) {
 			err = fmt.Errorf("more than %d lines", MaxBundleItems)
 		}
 		if err != nil {
-			return nil, world.Errorf(world.KindBadRequest, op, "line %d of the bundle: %v", n, err)
+			return nil, &world.Error{Op: op, Kind: world.KindIntegrity, Msg: fmt.Sprintf("line %d of the bundle: %v", n, err), Err: err}
 		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, world.Errorf(world.KindBadRequest, op, "the bundle cannot be read: %v", err)
 	}
 	if !ended {
-		return nil, world.Errorf(world.KindBadRequest, op, "the bundle has no end: it was cut off")
+		return nil, &world.Error{Op: op, Kind: world.KindIntegrity, Msg: "the bundle has no end: it was cut off"}
 	}
 	return b, nil
 }

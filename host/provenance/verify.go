@@ -64,6 +64,9 @@ func Verify(ctx context.Context, r Reader, s Scope) (Report, error) {
 	if err != nil && world.KindOf(err) != world.KindNoWorld {
 		return Report{}, err
 	}
+	if s.From > 0 && s.From >= head.Next {
+		return Report{}, world.Errorf(world.KindNotFound, "provenance.Verify", "the log ends with entry %d", head.Next-1)
+	}
 	if s.To < 0 || s.To >= head.Next {
 		s.To = head.Next - 1
 	}

@@ -30,7 +30,7 @@ func resealed(lines []string) []byte {
 func TestBundlesProveThemselves(t *testing.T) {
 	w := longRun(t)
 	var out bytes.Buffer
-	if err := provenance.Export(context.Background(), w.Core.Store, w.Core.Store.ID(), "ep1", &out, nil); err != nil {
+	if _, err := provenance.Export(context.Background(), w.Core.Store, w.Core.Store.ID(), "ep1", &out, nil); err != nil {
 		t.Fatal(err)
 	}
 	report, err := verifyBundle(out.Bytes())

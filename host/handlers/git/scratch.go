@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/policy"
@@ -196,12 +197,18 @@ func sweepScratch(dir string) {
 	}
 }
 
+// unlocked is how old a folder without a lock is before it is nobody's.
+const unlocked = time.Minute
+
 func sweepOne(dir string) {
 	fi, err := os.Lstat(dir)
 	if err != nil || !fi.IsDir() || !ours(fi) {
 		return
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) && time.Since(fi.ModTime()) > unlocked {
+		os.RemoveAll(dir) // its call was killed while it made or removed the folder
+	}
 	if err != nil {
 		return
 	}

@@ -42,6 +42,26 @@ func lock(path string) (*os.File, error) {
 	return nil, &world.Error{Op: openOp, Kind: world.KindInternal, Subject: name, Err: fmt.Errorf("flock: %w", err)}
 }
 
+// lockInode locks the store's file itself, so that a hard link to it is no second store. The
+// descriptor must stay open as long as any connection: closing it would release the locks
+// that the engine has on the file.
+func lockInode(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &world.Error{Op: openOp, Kind: world.KindInternal, Subject: path, Msg: "cannot be opened", Err: err}
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		return f, nil
+	}
+	f.Close()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, &world.Error{Op: openOp, Kind: world.KindLocked, Subject: path, Err: err,
+			Msg: "the store is open in another process under another name: this file is a hard link to it", Hint: "stop that process, or copy the store in place of linking it"}
+	}
+	return nil, &world.Error{Op: openOp, Kind: world.KindInternal, Subject: path, Err: fmt.Errorf("flock: %w", err)}
+}
+
 // sign writes who holds the lock.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {

@@ -61,6 +61,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		err = d.create()
 	}
 	if err == nil {
+		err = d.holdInode()
+	}
+	if err == nil {
 		err = d.open(ctx)
 	}
 	if err != nil {
@@ -89,6 +92,17 @@ func locked(ctx context.Context, o *Options) (d *database, exists bool, err erro
 		exists = err == nil // it came or went before the lock was ours
 	}
 	return newDatabase(path, o.Limits, o.Logf, func() error { return unlock(f) }), exists, nil
+}
+
+// holdInode takes the file's own lock beside the writer lock, until the store is closed.
+func (d *database) holdInode() error {
+	f, err := lockInode(d.path)
+	if err != nil {
+		return err
+	}
+	before := d.unlock
+	d.unlock = func() error { return errors.Join(f.Close(), before()) }
+	return nil
 }
 
 // giveUp closes what was opened in vain, and returns why.

@@ -231,6 +231,9 @@ func Reindex(ctx context.Context, o Options) (done Rebuilt, err error) {
 	if !exists {
 		return done, &world.Error{Op: "sqlite.Reindex", Kind: world.KindNotFound, Subject: d.path, Msg: "there is no store"}
 	}
+	if err := d.holdInode(); err != nil {
+		return done, err
+	}
 	if err := d.connectChecked(); err != nil {
 		return done, err
 	}
