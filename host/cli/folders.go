@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,8 +68,8 @@ func ownFolder(d string) error {
 	return nil
 }
 
-// privateFolder makes a folder, and those above it, for this user alone; one that is there
-// is closed to others.
+// privateFolder makes a folder, and those above it, for this user alone. One that is there
+// and open to others is closed to them if it is empty; what others may be using is refused.
 func privateFolder(d string) error {
 	if err := os.MkdirAll(d, 0o700); err != nil {
 		return failf("cannot make the folder %s: %v", d, bareIO(err))
@@ -78,11 +79,26 @@ func privateFolder(d string) error {
 		return failf("cannot use the folder %s: %v", d, bareIO(err))
 	}
 	if st.Mode().Perm()&0o077 != 0 {
+		if !emptyFolder(d) {
+			return failf("the folder %s is open to other users, and there is something in it", d).
+				hinted("name a folder of its own with --home; or, if nobody else uses this one: chmod 700 %s", shell.Word(d))
+		}
 		if err := os.Chmod(d, 0o700); err != nil {
 			return failf("the folder %s is open to other users: %v", d, bareIO(err)).hinted("chmod 700 %s", shell.Word(d))
 		}
 	}
 	return nil
+}
+
+// emptyFolder tells whether a folder is known to hold nothing.
+func emptyFolder(d string) bool {
+	f, err := os.Open(d)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = f.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
 
 // bareIO takes operation and path off an error of package os.
