@@ -126,9 +126,10 @@ func (t *Tracer) Past(ctx context.Context, name string, from, to time.Time, fail
 	span.End(trace.WithTimestamp(to))
 }
 
-// Watched tells whether spans of a context are kept.
+// Watched tells whether spans of a context are kept. The one that it is in may have ended:
+// what the writer did for a call is told after the call was answered.
 func Watched(ctx context.Context) bool {
-	return ctx != nil && trace.SpanFromContext(ctx).IsRecording()
+	return ctx != nil && trace.SpanContextFromContext(ctx).IsSampled()
 }
 
 // Add puts an attribute on the span that a context is in.
