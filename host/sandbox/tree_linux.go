@@ -43,7 +43,7 @@ type found struct {
 // is denied, and follows no link.
 func look(ctx context.Context, t *Tree) (*found, error) {
 	f := &found{links: map[string]string{}, known: map[inode]bool{}}
-	err := walk(ctx, t, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
+	err := walk(ctx, t, nil, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
 		switch {
 		case denied && e.Type() == fs.ModeSymlink:
 			target, err := readlinkAt(dir, e.Name())
@@ -142,8 +142,9 @@ func (f *found) sweep(ctx context.Context, t *Tree, doors bool) ([]string, error
 		return nil, err
 	}
 	defer root.Close()
-	var fresh, dead []string
-	err = walk(ctx, t, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
+	var fresh, dead, deep []string
+	tooDeep := func(rel string) { deep = append(deep, rel) }
+	err = walk(ctx, t, tooDeep, func(dir *os.File, rel string, e fs.DirEntry, denied bool) error {
 		if !denied && !(doors && isDoor(e)) {
 			return nil
 		}
@@ -162,56 +163,40 @@ func (f *found) sweep(ctx context.Context, t *Tree, doors bool) ([]string, error
 		}
 		return err
 	})
+	// What is too deep to be looked into was made meanwhile: no run begins in such a tree.
+	bin := &remover{ctx: ctx, root: root}
+	fresh = append(fresh, deep...)
 	for _, rel := range slices.Concat(fresh, dead) {
-		err = errors.Join(err, remove(root, rel))
+		err = errors.Join(err, bin.remove(rel))
 	}
 	for rel, target := range f.links {
 		if now, lerr := root.Readlink(rel); lerr == nil && now == target {
 			continue
 		}
 		fresh = append(fresh, rel)
-		err = errors.Join(err, remove(root, rel), root.MkdirAll(path.Dir(rel), 0o755), root.Symlink(target, rel))
+		err = errors.Join(err, bin.remove(rel), root.MkdirAll(path.Dir(rel), 0o755), root.Symlink(target, rel))
 	}
 	slices.Sort(fresh)
-	return slices.Compact(fresh), err
+	return slices.Compact(fresh), errors.Join(err, bin.empty())
 }
 
-// remove takes a path away, also where directories on the way deny that to their owner.
-func remove(root *os.Root, rel string) error {
-	err := root.RemoveAll(rel)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	open := func(p string) {
-		if fi, err := root.Lstat(p); err == nil && fi.IsDir() {
-			_ = root.Chmod(p, 0o700) // if it fails, so does what follows
-		}
-	}
-	open(path.Dir(rel))
-	_ = fs.WalkDir(root.FS(), rel, func(p string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			open(p)
-		}
-		return nil
-	})
-	return root.RemoveAll(rel)
-}
-
-// walk visits every name of a tree but those below what is denied.
-func walk(ctx context.Context, t *Tree, visit func(dir *os.File, rel string, e fs.DirEntry, denied bool) error) error {
+// walk visits every name of a tree but those below what is denied. A directory that is too
+// deep is an error, or if deep is not nil handed to it and not gone into.
+func walk(ctx context.Context, t *Tree, deep func(rel string), visit func(dir *os.File, rel string, e fs.DirEntry, denied bool) error) error {
 	fd, err := unix.Open(t.Path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &world.Error{Op: "sandbox.walk", Kind: world.KindNotFound, Subject: t.Path, Msg: "the worktree cannot be opened", Err: err}
 	}
 	top := os.NewFile(uintptr(fd), t.Path)
 	defer top.Close()
-	w := &walker{ctx: ctx, tree: t, visit: visit, most: maxNames}
+	w := &walker{ctx: ctx, tree: t, deep: deep, visit: visit, most: maxNames}
 	return w.dir(top, nil)
 }
 
 type walker struct {
 	ctx   context.Context
 	tree  *Tree
+	deep  func(rel string)
 	visit func(dir *os.File, rel string, e fs.DirEntry, denied bool) error
 	n     int
 	most  int // names
@@ -232,6 +217,10 @@ func (w *walker) dir(dir *os.File, above []string) error {
 		segs := append(above, e.Name())
 		rel := strings.Join(segs, "/")
 		if len(rel) > maxRelPath {
+			if w.deep != nil {
+				w.deep(strings.Join(above, "/"))
+				return nil
+			}
 			return w.tooLarge("holds a path of more than %d bytes", maxRelPath)
 		}
 		denied := w.tree.Denied != nil && w.tree.Denied(segs)
@@ -269,6 +258,10 @@ func (w *walker) read(dir *os.File) ([]fs.DirEntry, error) {
 // sub goes into a directory. One that its owner may not read is readable meanwhile: what a
 // command may change, it may make readable too.
 func (w *walker) sub(dir *os.File, name string, segs []string) error {
+	if len(segs) > maxDepth && w.deep != nil {
+		w.deep(strings.Join(segs, "/"))
+		return nil
+	}
 	if len(segs) > maxDepth {
 		return w.tooLarge("is more than %d directories deep", maxDepth)
 	}
