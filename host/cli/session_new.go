@@ -93,7 +93,7 @@ type newFlags struct {
 func (a *app) sessionNewCommand() *cobra.Command {
 	var f newFlags
 	c := &cobra.Command{
-		Use:   "new EPISODE --db FILE --workspace-root FOLDER [--repo FOLDER] [--preset coding] [--budget N] [--ttl 8h] [--out FILE] [--yes]",
+		Use:   "new EPISODE --db FILE [--workspace-root FOLDER] [--repo FOLDER] [--preset coding] [--budget N] [--ttl 8h] [--out FILE] [--yes]",
 		Short: "Make an episode's git worktree and a session for it",
 		Long: `Makes FOLDER/EPISODE a git worktree of the repository, on a new branch world/EPISODE at
 HEAD, and mints a session that may work in it. A worktree that is there is used as it is.
@@ -107,7 +107,7 @@ Presets, each effect in scope worktree with the same --budget:
 		},
 	}
 	f.add(c)
-	c.Flags().StringVar(&f.root, "workspace-root", "", "`FOLDER` that holds the worktrees, the one that serve was given")
+	c.Flags().StringVar(&f.root, "workspace-root", "", "`FOLDER` that holds the worktrees; without it, the running daemon's")
 	c.Flags().StringVar(&f.repo, "repo", ".", "top `FOLDER` of the git repository")
 	c.Flags().StringVar(&f.preset, "preset", "coding", "what it may do; see above")
 	c.Flags().Int64Var(&f.budget, "budget", defaultBudget, "budget of each effect")
@@ -120,13 +120,20 @@ func (a *app) sessionNew(cmd *cobra.Command, episode string, f newFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.root == "" {
+	st, served := a.served(ctx, db)
+	switch {
+	case f.root == "" && st.WorkspaceRoot != "":
+		f.root = st.WorkspaceRoot
+	case f.root == "":
 		return usage(cmd, "--workspace-root FOLDER is needed: where do worktrees go?")
+	case served && !sameFolder(a.path(f.root), st.WorkspaceRoot):
+		return failf("the daemon that serves this store (process %d) has its worktrees in %q, not in %s: it would not find this one", st.PID, st.WorkspaceRoot, a.path(f.root)).
+			hinted("leave --workspace-root, or start serve with this one")
 	}
 	if f.budget < 0 || f.budget > hashref.MaxInt {
 		return usage(cmd, "--budget must be from 0 to 2^53-1")
 	}
-	grants, ok := presetGrants(f.preset, f.budget, a.performs(ctx, db))
+	grants, ok := presetGrants(f.preset, f.budget, st.Effects)
 	if !ok {
 		return usage(cmd, "there is no preset %q", f.preset)
 	}
@@ -174,18 +181,22 @@ func (a *app) sessionNew(cmd *cobra.Command, episode string, f newFlags) error {
 	return a.showMinted(m, f.json)
 }
 
-// performs are the effects of the daemon that serves a store; none if no daemon does.
-func (a *app) performs(ctx context.Context, db string) []string {
+// served tells of the daemon that serves a store; ok is false if none does.
+func (a *app) served(ctx context.Context, db string) (st admin.Status, ok bool) {
 	ops, err := a.dial(ctx, db)
 	if err != nil {
-		return nil
+		return st, false
 	}
 	defer ops.Close()
-	st, err := ops.Status(ctx)
-	if err != nil {
-		return nil
-	}
-	return st.Effects
+	st, err = ops.Status(ctx)
+	return st, err == nil
+}
+
+// sameFolder tells whether two paths lead to one folder.
+func sameFolder(a, b string) bool {
+	x, xerr := os.Stat(a)
+	y, yerr := os.Stat(b)
+	return xerr == nil && yerr == nil && os.SameFile(x, y)
 }
 
 func (a *app) openRepo(ctx context.Context, repo string) (*worktree.Repo, error) {
