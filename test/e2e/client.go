@@ -95,3 +95,13 @@ func (a *actor) send(id, skill string, args any) task {
 
 // clientTimeout bounds one run of a client program.
 const clientTimeout = 2 * time.Minute
+
+// readAll gives a response's body.
+func readAll(t testing.TB, resp *http.Response) string {
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}

@@ -29,6 +29,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == openidVerb {
+		if err := openidMain(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) == 2 && os.Args[1] == sandboxVerb {
 		if err := sandbox.Main(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -121,7 +121,8 @@ func TestArrowsRunDown(t *testing.T) {
 				t.Errorf("%s imports %s: %s may import only %q", file, inner, dir, allowed)
 			}
 			// bench serves with them to have something to compare with.
-			if strings.Contains(path, "modelcontextprotocol") && dir != "test/e2e" && dir != "bench" {
+			sdk := strings.Contains(path, "modelcontextprotocol") || strings.Contains(path, "a2aproject") || strings.Contains(path, "zitadel")
+			if sdk && dir != "test/e2e" && dir != "bench" {
 				t.Errorf("%s imports %s: the official SDKs are clients in tests, never the server", file, path)
 			}
 		}
