@@ -240,6 +240,7 @@ type keySet struct {
 	logf        func(string, ...any)
 
 	look    singleflight.Group
+	beside  sync.WaitGroup // looks that nobody waits for
 	mu      sync.Mutex
 	keys    []crypto.PublicKey
 	fetched time.Time // when these were had
@@ -303,11 +304,7 @@ func (k *keySet) current(ctx context.Context) ([]crypto.PublicKey, error) {
 		return k.fetch(ctx)
 	}
 	if since >= keysPause {
-		go func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysTimeout)
-			defer cancel()
-			_, _ = k.fetch(ctx) // it is told by fetch
-		}()
+		k.beside.Go(func() { _, _ = k.fetch(ctx) }) // what fails is told by fetch
 	}
 	return keys, nil
 }

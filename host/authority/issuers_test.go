@@ -218,6 +218,7 @@ func TestIssuerIsDown(t *testing.T) {
 	token := p.sign(p.claims(now, map[string]any{"exp": now.Add(48 * time.Hour).Unix()}))
 	resolve := func() world.Kind {
 		_, err := u.Resolve(t.Context(), bearer(token))
+		u.Issuers[0].keys.beside.Wait()
 		if err == nil {
 			return -1
 		}
