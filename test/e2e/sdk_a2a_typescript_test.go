@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -50,6 +51,9 @@ type a2aSeen struct {
 // message/send generation.
 func TestOfficialA2ATypeScriptClient(t *testing.T) {
 	dir := typescript(t)
+	if _, err := os.Stat(filepath.Join(dir, "node_modules", "@a2a-js")); err != nil {
+		t.Skip("SKIP: the A2A client is not installed; `make deps` installs it")
+	}
 	w := worldtest.Start(t, worldtest.Options{NoPacks: true, NoWorkspace: true, Plans: testPlans()})
 	w.PublishPack("demo")
 	ada, bob, fred := w.MintToken("ada", "enterprise", "1h"), w.MintToken("bob", "pro", "1h"), w.MintToken("fred", "free", "1h")
