@@ -4,149 +4,156 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// binPrefix begins the name of the folder, at a tree's top, in which what is taken away is
-// taken apart.
-const binPrefix = ".ailang-worldd-removed-"
-
-// remover takes paths of a tree away, however deep they are and whatever their modes: what
-// is a directory is moved into a folder at the top, and so is each directory found in it, so
-// that nothing is ever reached by a long way.
+// remover takes paths of a tree away, however deep they are and whatever their modes. Another
+// command may be at work in the tree: every name is taken from a descriptor that is held,
+// and no link is followed, so nothing but what was under the path is reached. A directory is
+// made flat while it is emptied, so that its depth costs no descriptors.
 type remover struct {
-	ctx  context.Context
-	root *os.Root
-	bin  string // "" until it is needed
-	n    int
+	ctx context.Context
+	top int // the tree
 }
 
-// remove takes one path away. Directories on the way that deny it are opened meanwhile.
+const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// remove takes one path away. What is not there any more is no error. Directories on the way
+// that deny it to their owner are opened meanwhile.
 func (r *remover) remove(rel string) error {
-	fi, err := r.root.Lstat(rel)
-	var restore []func()
-	if errors.Is(err, fs.ErrPermission) || err == nil {
-		restore = r.open(path.Dir(rel))
-		fi, err = r.root.Lstat(rel)
-	}
-	defer func() {
-		for i := len(restore) - 1; i >= 0; i-- {
-			restore[i]()
-		}
-	}()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !fi.IsDir():
-		return r.root.Remove(rel)
-	}
-	at, err := r.toBin(rel)
+	segs := strings.Split(rel, "/")
+	at, err := unix.Openat(r.top, ".", dirFlags, 0)
 	if err != nil {
 		return err
 	}
-	return r.takeApart(at)
+	parent := os.NewFile(uintptr(at), ".")
+	defer func() { parent.Close() }()
+	for _, seg := range segs[:len(segs)-1] {
+		sub, restore, err := openOwn(parent, seg)
+		if err != nil {
+			return gone(err)
+		}
+		if restore != nil {
+			defer restore()
+		}
+		parent.Close()
+		parent = sub
+	}
+	return r.take(parent, segs[len(segs)-1])
 }
 
-// open gives their owner every right to the directories down to one, from the top.
-func (r *remover) open(dir string) (restore []func()) {
-	if dir == "." {
+// gone passes over what is not there, or is something else by now.
+func gone(err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
-	at := ""
-	for _, seg := range strings.Split(dir, "/") {
-		at = path.Join(at, seg)
-		name := at
-		fi, err := r.root.Lstat(name)
-		if err != nil || !fi.IsDir() || fi.Mode().Perm()&0o700 == 0o700 {
-			continue
-		}
-		if r.root.Chmod(name, 0o700) == nil {
-			restore = append(restore, func() { _ = r.root.Chmod(name, fi.Mode().Perm()) }) // if it is gone, so be it
-		}
-	}
-	return restore
+	return err
 }
 
-// toBin moves a directory into the folder at the top. To be moved it must be its owner's to
-// write, since its parent is written in it.
-func (r *remover) toBin(rel string) (string, error) {
-	if r.bin == "" {
-		name := binPrefix + rand.Text()
-		if err := r.root.Mkdir(name, 0o700); err != nil {
-			return "", err
+// openOwn opens a directory that its owner may have shut; restore, unless nil, shuts it again.
+func openOwn(parent *os.File, name string) (dir *os.File, restore func(), err error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(parent.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, nil, err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o700 != 0o700 {
+		if restore, err = unlock(parent, name); err != nil {
+			return nil, nil, err
 		}
-		r.bin = name
 	}
-	if err := r.root.Chmod(rel, 0o700); err != nil {
-		return "", err
+	fd, err := unix.Openat(int(parent.Fd()), name, dirFlags, 0)
+	if err != nil {
+		if restore != nil {
+			restore()
+		}
+		return nil, nil, err
 	}
-	r.n++
-	at := fmt.Sprintf("%s/%d", r.bin, r.n)
-	return at, r.root.Rename(rel, at)
+	return os.NewFile(uintptr(fd), name), restore, nil
 }
 
-// takeApart empties and removes a directory of the bin, and those it held.
-func (r *remover) takeApart(first string) error {
-	for queue := []string{first}; len(queue) > 0; {
-		dir := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		more, err := r.emptyOne(dir)
-		if err == nil {
-			err = r.root.Remove(dir)
-		}
+// take removes a name from a directory, with all below it.
+func (r *remover) take(parent *os.File, name string) error {
+	dir, _, err := openOwn(parent, name) // it is not shut again: it goes
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return gone(unix.Unlinkat(int(parent.Fd()), name, 0))
+	}
+	if err != nil {
+		return gone(err)
+	}
+	defer dir.Close()
+	// Directories that were moved up stand among the names of the next reading.
+	for {
+		names, err := r.names(dir)
 		if err != nil {
 			return err
 		}
-		queue = append(queue, more...)
+		if len(names) == 0 {
+			return gone(unix.Unlinkat(int(parent.Fd()), name, unix.AT_REMOVEDIR))
+		}
+		for _, n := range names {
+			if err := r.flatten(dir, n); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }
 
-// emptyOne removes the files of a directory, and moves its directories out.
-func (r *remover) emptyOne(dir string) (moved []string, err error) {
-	f, err := r.root.Open(dir)
+// flatten removes a file of a directory, or empties a directory of it: files go, directories
+// move up beside it.
+func (r *remover) flatten(dir *os.File, name string) error {
+	sub, _, err := openOwn(dir, name)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return gone(unix.Unlinkat(int(dir.Fd()), name, 0))
+	}
 	if err != nil {
+		return gone(err)
+	}
+	defer sub.Close()
+	for {
+		names, err := r.names(sub)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			return gone(unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR))
+		}
+		for _, n := range names {
+			if err := r.up(sub, dir, n); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// up removes a file of a directory, or moves a directory of it to another. To be moved it must
+// be its owner's to write, since its parent is written in it.
+func (r *remover) up(from, to *os.File, name string) error {
+	inner, _, err := openOwn(from, name)
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+		return gone(unix.Unlinkat(int(from.Fd()), name, 0))
+	}
+	if err != nil {
+		return gone(err)
+	}
+	inner.Close()
+	return gone(unix.Renameat(int(from.Fd()), name, int(to.Fd()), "removed-"+rand.Text()))
+}
+
+// names reads some of a directory's names, from its beginning; none says that it is empty.
+func (r *remover) names(dir *os.File) ([]string, error) {
+	if err := r.ctx.Err(); err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	for {
-		some, err := f.ReadDir(ctxEvery)
-		for _, e := range some {
-			name := dir + "/" + e.Name()
-			if !e.IsDir() {
-				if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					return moved, err
-				}
-				continue
-			}
-			at, err := r.toBin(name)
-			if err != nil {
-				return moved, err
-			}
-			moved = append(moved, at)
-		}
-		switch {
-		case r.ctx.Err() != nil:
-			return moved, r.ctx.Err()
-		case err == io.EOF || err == nil && len(some) == 0:
-			return moved, nil
-		case err != nil:
-			return moved, err
-		}
+	if _, err := dir.Seek(0, io.SeekStart); err != nil {
+		return nil, err
 	}
-}
-
-// empty removes the folder at the top, if there is one.
-func (r *remover) empty() error {
-	if r.bin == "" {
-		return nil
+	names, err := dir.Readdirnames(ctxEvery)
+	if err == io.EOF {
+		err = nil
 	}
-	return r.root.Remove(r.bin)
+	return names, err
 }

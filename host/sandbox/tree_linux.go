@@ -164,20 +164,25 @@ func (f *found) sweep(ctx context.Context, t *Tree, doors bool) ([]string, error
 		return err
 	})
 	// What is too deep to be looked into was made meanwhile: no run begins in such a tree.
-	bin := &remover{ctx: ctx, root: root}
+	top, terr := root.Open(".")
+	if terr != nil {
+		return nil, errors.Join(err, terr)
+	}
+	defer top.Close()
+	away := &remover{ctx: ctx, top: int(top.Fd())}
 	fresh = append(fresh, deep...)
 	for _, rel := range slices.Concat(fresh, dead) {
-		err = errors.Join(err, bin.remove(rel))
+		err = errors.Join(err, away.remove(rel))
 	}
 	for rel, target := range f.links {
 		if now, lerr := root.Readlink(rel); lerr == nil && now == target {
 			continue
 		}
 		fresh = append(fresh, rel)
-		err = errors.Join(err, bin.remove(rel), root.MkdirAll(path.Dir(rel), 0o755), root.Symlink(target, rel))
+		err = errors.Join(err, away.remove(rel), root.MkdirAll(path.Dir(rel), 0o755), root.Symlink(target, rel))
 	}
 	slices.Sort(fresh)
-	return slices.Compact(fresh), errors.Join(err, bin.empty())
+	return slices.Compact(fresh), err
 }
 
 // walk visits every name of a tree but those below what is denied. A directory that is too
