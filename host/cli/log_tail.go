@@ -87,6 +87,13 @@ func (t *tail) look(ctx context.Context) error {
 
 func (t *tail) show(ctx context.Context, s store.Store) error {
 	c, err := provenance.Explain(ctx, s, t.next)
+	if err != nil && world.KindOf(err) == world.KindIntegrity {
+		if t.raw {
+			return writeJSON(t.a.stdout, map[string]any{"index": t.next, "problem": describe(err).Message})
+		}
+		_, err = fmt.Fprintf(t.a.stdout, "%6d  ✗ cannot be read: %s\n", t.next, printable(describe(err).Message, false))
+		return err
+	}
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -62,14 +64,14 @@ func (a *app) whyFile(cmd *cobra.Command, db string, q fileQuery) error {
 		if err != nil {
 			return err
 		}
-		now, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(q.path)))
+		now, err := readInside(root, filepath.Clean(q.path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			story.Disk = "gone"
 		case err != nil:
-			return failf("cannot read the file: %v", bareIO(err))
+			return failf("cannot read the file: %v", bareIO(err)).hinted("it must be a regular file inside the worktree")
 		case len(now) > provenance.MaxBlamed:
-			return failf("the file has %d bytes; the lines of one up to %d are told apart", len(now), provenance.MaxBlamed)
+			return failf("the file has more than %d bytes; the lines of one up to that are told apart", provenance.MaxBlamed)
 		default:
 			lines, same := provenance.Blame(writes, now)
 			story.Disk = cond(same, "same", "other")
@@ -85,6 +87,25 @@ func (a *app) whyFile(cmd *cobra.Command, db string, q fileQuery) error {
 		a.showFile(&story)
 		return nil
 	})
+}
+
+// readInside reads a file of a worktree, which an agent may have filled with links and FIFOs:
+// nothing outside is opened, nothing is waited for, and no more is read than can be shown.
+func readInside(root, name string) ([]byte, error) {
+	top, err := os.OpenRoot(root)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	f, err := top.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(errors.New("it is no regular file"), err)
+	}
+	return io.ReadAll(io.LimitReader(f, provenance.MaxBlamed+1))
 }
 
 // worktreeOf is the folder of an episode: --worktree-root, or that of `up`.
