@@ -60,7 +60,7 @@ func (a *app) whyFile(cmd *cobra.Command, db string, q fileQuery) error {
 	return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
 		story := fileStory{Path: q.path, Episode: q.episode}
 		// Every change back to the last that wrote the whole file says what should be there.
-		writes, complete, err := provenance.Writes(ctx, s, q.episode, q.path, maxBlameWrites, a.ticker("read", "entries"))
+		writes, complete, err := provenance.Writes(ctx, s, q.episode, q.path, maxBlameWrites)
 		if err != nil {
 			return err
 		}

@@ -73,7 +73,7 @@ type bundleSessionV struct{ world.Session }
 // its entries that do not hold in the store: what they lead to is not in the bundle. The credential itself is
 // nowhere in it, as it is not in the store. An episode without entries is KindNotFound.
 func Export(ctx context.Context, s episodeStore, storeID, episode string, w io.Writer, progress func(done, total int64)) (broken int, err error) {
-	e, err := OfEpisode(ctx, s, episode, nil)
+	e, err := OfEpisode(ctx, s, episode)
 	if err != nil {
 		return 0, err
 	}

@@ -2,6 +2,7 @@ package provenance
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"ailang.dev/world/host/store"
@@ -31,37 +32,59 @@ type Episode struct {
 	Last     int64            `json:"last"`
 }
 
-// episodeStore is what an episode's story needs beside a Reader.
-type episodeStore interface {
+// Episodes is a Reader that finds an episode's entries.
+type Episodes interface {
 	Reader
+	EpisodeEntries(ctx context.Context, episode string, place int64, back bool, limit int) ([]int64, error)
+}
+
+// eachOf visits the entries of an episode that prove themselves, oldest first, or with back
+// newest first, until visit says that it needs no more. What is damaged is passed over:
+// verify tells of it.
+func eachOf(ctx context.Context, s Episodes, episode string, back bool, visit func(*world.Entry) (enough bool, err error)) error {
+	for place := cond(back, int64(math.MaxInt64), 0); ; {
+		page, err := s.EpisodeEntries(ctx, episode, place, back, store.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, index := range page {
+			e, err := s.Entry(ctx, index)
+			if err != nil {
+				if world.KindOf(err) == world.KindIntegrity {
+					continue
+				}
+				return err
+			}
+			if enough, err := visit(&e); enough || err != nil {
+				return err
+			}
+		}
+		if len(page) < store.MaxPage {
+			return nil
+		}
+		if place = page[len(page)-1]; !back {
+			place++
+		}
+	}
+}
+
+// episodeStore is what an episode's story needs beside its entries.
+type episodeStore interface {
+	Episodes
 	Sessions(ctx context.Context, episode string, after world.Ref, limit int) ([]world.Session, error)
 	Spent(ctx context.Context, episode, effect, scope string) (int64, error)
 }
 
-// OfEpisode reads what an episode did. It goes through the whole log, and tells progress.
-// An episode that never was is KindNotFound.
-func OfEpisode(ctx context.Context, s episodeStore, name string, progress func(done, total int64)) (*Episode, error) {
+// OfEpisode reads what an episode did: its entries, and no others. An episode that never
+// was is KindNotFound.
+func OfEpisode(ctx context.Context, s episodeStore, name string) (*Episode, error) {
 	e := &Episode{Name: name, ByTool: map[string]int64{}, First: -1, Last: -1, Sessions: []world.Session{}, Budgets: []Budget{}}
 	if err := e.sessions(ctx, s); err != nil {
 		return nil, err
 	}
-	head, err := s.Head(ctx)
-	if err != nil && world.KindOf(err) != world.KindNoWorld {
+	err := eachOf(ctx, s, name, false, func(entry *world.Entry) (bool, error) { return false, e.entry(ctx, s, entry) })
+	if err != nil {
 		return nil, err
-	}
-	for from := int64(0); from < head.Next; from += store.MaxPage {
-		page, err := s.Entries(ctx, from, store.MaxPage)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page {
-			if err := e.entry(ctx, s, &page[i]); err != nil {
-				return nil, err
-			}
-		}
-		if progress != nil {
-			progress(from, head.Next)
-		}
 	}
 	if len(e.Sessions) == 0 && e.Calls == 0 {
 		return nil, world.Errorf(world.KindNotFound, "provenance.Episode", "no session was minted for episode %q, and no call is its", name)

@@ -33,7 +33,7 @@ type subject struct {
 
 // EachCall explains the entries of an episode in order.
 func EachCall(ctx context.Context, s episodeStore, episode string, visit func(*Chain) error) error {
-	e, err := OfEpisode(ctx, s, episode, nil)
+	e, err := OfEpisode(ctx, s, episode)
 	if err != nil {
 		return err
 	}
@@ -41,19 +41,13 @@ func EachCall(ctx context.Context, s episodeStore, episode string, visit func(*C
 		return world.Errorf(world.KindNotFound, "provenance.Export", "episode %q has no entries", episode)
 	}
 	known := &proved{}
-	for i := e.First; i <= e.Last; i++ {
-		c, err := explain(ctx, s, i, known)
-		if err != nil {
-			return err
+	return eachOf(ctx, s, episode, false, func(entry *world.Entry) (bool, error) {
+		c, err := explain(ctx, s, entry.Header.EntryIndex, known)
+		if err != nil || c.Episode != episode {
+			return false, err
 		}
-		if c.Episode != episode {
-			continue
-		}
-		if err := visit(c); err != nil {
-			return err
-		}
-	}
-	return nil
+		return false, visit(c)
+	})
 }
 
 // ExportStatements writes an episode as in-toto statements, one a line. The subjects of a

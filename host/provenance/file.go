@@ -8,7 +8,6 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"ailang.dev/world/host/hashref"
-	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
 
@@ -41,36 +40,19 @@ type writePayload struct {
 }
 
 // Writes finds the changes of a file of an episode's worktree that were done, newest first,
-// at most limit; complete says that there are no earlier ones. It reads the log from its
-// end, and tells progress.
-func Writes(ctx context.Context, r Reader, episode, file string, limit int, progress func(done, total int64)) (all []Write, complete bool, err error) {
-	head, err := r.Head(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	file = path.Clean(file)
-	for top := head.Next; top > 0; {
-		from := max(0, top-store.MaxPage)
-		page, err := r.Entries(ctx, from, int(top-from))
-		if err != nil {
-			return nil, false, err
+// at most limit; complete says that there are no earlier ones. It reads the entries of the
+// episode alone.
+func Writes(ctx context.Context, s Episodes, episode, file string, limit int) (all []Write, complete bool, err error) {
+	file, complete = path.Clean(file), true
+	err = eachOf(ctx, s, episode, true, func(e *world.Entry) (enough bool, err error) {
+		found, err := writesOf(ctx, s, e, episode, file)
+		for i := len(found) - 1; i >= 0 && complete; i-- {
+			all = append(all, found[i])
+			complete = len(all) < limit
 		}
-		for i := len(page) - 1; i >= 0; i-- {
-			found, err := writesOf(ctx, r, &page[i], episode, file)
-			if err != nil {
-				return nil, false, err
-			}
-			for j := len(found) - 1; j >= 0; j-- {
-				if all = append(all, found[j]); len(all) == limit {
-					return all, false, nil
-				}
-			}
-		}
-		if top = from; progress != nil {
-			progress(head.Next-top, head.Next)
-		}
-	}
-	return all, true, nil
+		return !complete, err
+	})
+	return all, complete, err
 }
 
 // writesOf is an entry's changes of a file, in their order. What cannot be read is passed

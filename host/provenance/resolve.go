@@ -78,7 +78,7 @@ func resolveCall(ctx context.Context, r Reader, id world.InvocationID) (Found, e
 	return Found{}, world.Errorf(world.KindNotFound, op, "the journal has no invocation %q", id)
 }
 
-func cond(b bool, yes, no string) string {
+func cond[T any](b bool, yes, no T) T {
 	if b {
 		return yes
 	}

@@ -87,6 +87,9 @@ type Reader interface {
 	// Referrers pages what names a reference, in order of writing, strictly after a
 	// sequence number (0: from the first).
 	Referrers(ctx context.Context, ref world.Ref, after int64, limit int) ([]Referrer, error)
+	// EpisodeEntries pages the indexes of the entries that an episode's calls became: with
+	// back those before a place, newest first, else those from it on, oldest first.
+	EpisodeEntries(ctx context.Context, episode string, place int64, back bool, limit int) ([]int64, error)
 	// Scan checks the newest maxEntries entries and what they stand on, and calls report
 	// with each hole. It returns early, with done false, when ctx ends.
 	Scan(ctx context.Context, maxEntries int, report func(Hole)) (done bool, err error)

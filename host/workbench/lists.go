@@ -103,10 +103,8 @@ type episodeData struct {
 	Sessions []sessionView
 	More     bool // there are more sessions than are shown
 	Stories  []story
-	From, To int64 // the entries that were looked through
-	Looked   int64
 	Older    string
-	Newest   bool
+	Newer    string
 	Denials  int
 	Problems int
 }
@@ -117,8 +115,7 @@ type sessionView struct {
 	Budgets []budgetView
 }
 
-// episode tells an episode's sessions, and its entries in a window of the log: the log is
-// not kept by episode, and a page must not cost more as it grows.
+// episode tells an episode's sessions, and a page of its entries, newest first.
 func (p *Pages) episode(r *request) (*page, error) {
 	name := r.PathValue("episode")
 	if err := world.CheckEpisode(name); err != nil {
@@ -140,38 +137,55 @@ func (p *Pages) episode(r *request) (*page, error) {
 		}
 		d.Sessions = append(d.Sessions, v)
 	}
-	if err := p.window(r, &d); err != nil {
+	if err := p.entries(r, &d); err != nil {
 		return nil, err
 	}
 	return &page{title: "Episode " + name, nav: "episodes", template: "episode", data: d}, nil
 }
 
-// window looks through EpisodeWindow entries for those of an episode.
-func (p *Pages) window(r *request, d *episodeData) error {
-	head, err := p.cfg.Store.Head(r.ctx)
-	if world.KindOf(err) == world.KindNoWorld && err != nil {
-		return nil
-	}
+// entries tells a page of an episode's entries: the newest, those before one, or those
+// after one.
+func (p *Pages) entries(r *request, d *episodeData) error {
+	before, err := r.query.number("before", hashref.MaxInt)
 	if err != nil {
 		return err
 	}
-	from, err := r.query.number("from", max(0, head.Next-EpisodeWindow))
+	after, err := r.query.number("after", 0)
 	if err != nil {
 		return err
 	}
-	to := min(from+EpisodeWindow, head.Next)
-	if d.From, d.To, d.Looked = from, to-1, to-from; d.Looked <= 0 {
-		return bad("from", "is past the end of the log, which has %d entries", head.Next)
+	if r.query.has("before") && r.query.has("after") {
+		return bad("after", "cannot stand beside before")
 	}
-	d.Newest = to == head.Next
-	if from > 0 {
-		d.Older = episodePath(d.Name) + "?from=" + strconv.FormatInt(max(0, from-EpisodeWindow), 10)
+	place, back := before, !r.query.has("after")
+	if !back {
+		place = after + 1
 	}
-	all, err := p.storiesOf(r.ctx, d.Name, from, to)
+	// One more than fits tells whether there are more.
+	indexes, err := p.cfg.Store.EpisodeEntries(r.ctx, d.Name, place, back, EpisodePage+1)
 	if err != nil {
 		return err
 	}
-	for _, s := range all {
+	more := len(indexes) > EpisodePage
+	indexes = indexes[:min(len(indexes), EpisodePage)]
+	if !back {
+		slices.Reverse(indexes)
+	}
+	if n := len(indexes); n > 0 {
+		at := func(key string, index int64) string {
+			return episodePath(d.Name) + "?" + key + "=" + strconv.FormatInt(index, 10)
+		}
+		if more || !back {
+			d.Older = at("before", indexes[n-1])
+		}
+		if back && before < hashref.MaxInt || !back && more {
+			d.Newer = at("after", indexes[0])
+		}
+	}
+	if d.Stories, err = p.storiesAt(r.ctx, indexes); err != nil {
+		return err
+	}
+	for _, s := range d.Stories {
 		switch s.Outcome {
 		case outcomeDenied:
 			d.Denials++
@@ -179,30 +193,19 @@ func (p *Pages) window(r *request, d *episodeData) error {
 			d.Problems++
 		}
 	}
-	d.Stories = all
 	return nil
 }
 
-// storiesOf tells the entries of one episode. Of the others only their record is read.
-func (p *Pages) storiesOf(ctx context.Context, episode string, from, to int64) ([]story, error) {
+// storiesAt tells entries. One that is damaged is left out: the timeline tells of it.
+func (p *Pages) storiesAt(ctx context.Context, indexes []int64) ([]story, error) {
 	var all []story
-	for i := to - 1; i >= from; i-- {
+	for _, i := range indexes {
 		e, err := p.cfg.Store.Entry(ctx, i)
 		if err != nil {
 			if world.KindOf(err) == world.KindIntegrity {
-				continue // the timeline tells of it
+				continue
 			}
 			return nil, err
-		}
-		if !strings.HasPrefix(e.Header.WrittenBy, world.WriterPrefix) {
-			continue
-		}
-		var rec callRecord
-		if err := p.decode(ctx, e.TransitionRef, &rec); err != nil || rec.EpisodeID != episode {
-			if err != nil && world.KindOf(err) == world.KindTimeout {
-				return nil, err
-			}
-			continue
 		}
 		s, err := p.tell(ctx, e)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/workbench"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/host/worldtest"
 )
@@ -144,8 +145,9 @@ func TestParameters(t *testing.T) {
 		"/workbench/calls?after=x":                      "after must be a non-negative integer",
 		"/workbench/calls/a2a:ep1:edit-1?x=1":           "this page knows none",
 		"/workbench/episodes?after=1":                   "after must be sha256:",
-		"/workbench/episodes/ep1?from=6":                "from is past the end of the log",
-		"/workbench/episodes/ep1?from=1&from=2":         "from is given more than once",
+		"/workbench/episodes/ep1?before=x":              "before must be a non-negative integer",
+		"/workbench/episodes/ep1?before=1&before=2":     "before is given more than once",
+		"/workbench/episodes/ep1?before=1&after=2":      "after cannot stand beside before",
 		"/workbench/episodes/EP1":                       "episode must be 1 to 64",
 		"/workbench/transitions?from=1000":              "from is past the last",
 		"/workbench/transitions?from=a":                 "from must be a non-negative integer",
@@ -242,9 +244,9 @@ func TestFind(t *testing.T) {
 func TestEpisodePages(t *testing.T) {
 	s := worked(t, worldtest.Options{})
 	holds(t, s.get("/workbench/episodes", 200), "ep1", "1 live session", "2 of 2 spent", "nothing left")
-	holds(t, s.get("/workbench/episodes/ep1", 200), "5 of this episode", "1 denial", "2 refused or failed", "Looked through entries 0 to 5")
+	holds(t, s.get("/workbench/episodes/ep1", 200), "5 calls", "1 denial", "2 refused or failed")
 	other := s.Mint("ep2", "Workspace.Read=worktree:7")
-	holds(t, s.get("/workbench/episodes/ep2", 200), "Nothing of this episode is in these entries")
+	holds(t, s.get("/workbench/episodes/ep2", 200), "No call of this episode became an entry")
 	if strings.Contains(s.get("/workbench/episodes", 200), other) {
 		t.Error("a credential is shown")
 	}
@@ -253,6 +255,39 @@ func TestEpisodePages(t *testing.T) {
 	}
 	holds(t, s.get("/workbench/episodes/ep2", 200), "revoked")
 	holds(t, s.get("/workbench/episodes", 200), "no live session")
+}
+
+// TestEpisodePaging walks an episode among others in both directions.
+func TestEpisodePaging(t *testing.T) {
+	s := worked(t, worldtest.Options{})
+	s.Worktree("other", nil)
+	tokens := []string{s.token, s.Mint("other", worldtest.Coding(2)...)}
+	own := []int64{1, 2, 3, 4, 5}
+	for i := range 2*workbench.EpisodePage + 20 {
+		s.token = tokens[i%2]
+		s.call(fmt.Sprint("page-", i), "workspace-read", map[string]any{"path": "../x"})
+		if i%2 == 0 {
+			own = append(own, int64(6+i))
+		}
+	}
+	const path = "/workbench/episodes/ep1"
+	newest := s.get(path, 200)
+	holds(t, newest, fmt.Sprintf("?entry=%d", own[len(own)-1]), fmt.Sprintf("?before=%d", own[len(own)-workbench.EpisodePage]))
+	if strings.Contains(newest, "Newer") {
+		t.Error("there is something newer than the newest")
+	}
+	oldest := s.get(fmt.Sprint(path, "?before=", own[len(own)-workbench.EpisodePage]), 200)
+	first := own[len(own)-workbench.EpisodePage-1]
+	holds(t, oldest, fmt.Sprintf("?entry=%d", first), "?entry=1", fmt.Sprintf("?after=%d", first))
+	if strings.Contains(oldest, "Older") {
+		t.Error("there is something older than the oldest")
+	}
+	back := s.get(fmt.Sprint(path, "?after=", first), 200)
+	holds(t, back, fmt.Sprintf("?entry=%d", own[len(own)-1]), "Older")
+	if strings.Contains(back, "Newer") {
+		t.Error("there is something newer than the newest")
+	}
+	holds(t, s.get(path+"?after=100000", 200), "No call of this episode")
 }
 
 func TestTransitionPage(t *testing.T) {

@@ -27,7 +27,7 @@ const (
 	MaxAtOnce         = 8                // pages that are made at once; more wait within their time
 
 	TimelinePage   = 40  // entries of the timeline
-	EpisodeWindow  = 200 // entries that an episode's page looks through
+	EpisodePage    = 50  // entries on an episode's page
 	SessionPage    = 100 // sessions of the episodes' page
 	TransitionPage = 50  // transitions of a page
 	NamedPage      = 100 // rows of the index of references that an object's page looks at
@@ -43,7 +43,7 @@ const (
 
 // Store is what the pages read.
 type Store interface {
-	provenance.Reader
+	provenance.Episodes
 	RegistryHead(ctx context.Context, name string) (store.RegistryHead, error)
 	Sessions(ctx context.Context, episode string, after world.Ref, limit int) ([]world.Session, error)
 	Spent(ctx context.Context, episode, effect, scope string) (int64, error)
@@ -104,7 +104,7 @@ var routes = []route{
 	{"GET /workbench/calls", []string{"after"}, (*Pages).openCalls},
 	{"GET /workbench/calls/{id...}", nil, (*Pages).call},
 	{"GET /workbench/episodes", []string{"after"}, (*Pages).episodes},
-	{"GET /workbench/episodes/{episode}", []string{"from"}, (*Pages).episode},
+	{"GET /workbench/episodes/{episode}", []string{"before", "after"}, (*Pages).episode},
 	{"GET /workbench/find", []string{"q"}, (*Pages).find},
 	{"GET /workbench/transitions", []string{"from"}, (*Pages).transitions},
 }

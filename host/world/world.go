@@ -6,6 +6,7 @@ package world
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -190,6 +191,16 @@ type InvocationID string
 // TaskInvocation is the id of a call on the task endpoint.
 func TaskInvocation(episode, task string) InvocationID {
 	return InvocationID("task:" + episode + ":" + task)
+}
+
+// Episode is whose call it is; "" if the id is none of an episode's call.
+func (id InvocationID) Episode() string {
+	surface, rest, _ := strings.Cut(string(id), ":")
+	episode, _, ok := strings.Cut(rest, ":")
+	if !ok || surface != "a2a" && surface != "task" || CheckEpisode(episode) != nil {
+		return ""
+	}
+	return episode
 }
 
 // AgentInvocation is the id of a call on /a2a/ or /mcp/.

@@ -406,7 +406,7 @@ func TestIndexFaults(t *testing.T) {
 			break
 		}
 	}
-	if want := memFactor * tiny.Rows / 17; n < want || n > 2*want || !strings.Contains(fmt.Sprint(err), "on purpose") {
+	if want := memFactor * tiny.Rows / 18; n < want || n > 2*want || !strings.Contains(fmt.Sprint(err), "on purpose") {
 		t.Fatalf("%d calls, want about %d; %v", n, want, err)
 	}
 	lookUp(t, s, "c", n)

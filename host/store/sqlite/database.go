@@ -16,9 +16,10 @@ const MaxReaders = 8
 
 // database is the Backend: the file, its writer's connection and its readers.
 type database struct {
-	path   string
-	id     string
-	unlock func() error
+	path    string
+	id      string
+	version int64 // of its format
+	unlock  func() error
 
 	index  *index
 	writer *conn // nil while it must be opened anew

@@ -70,6 +70,16 @@ func lookUp(t testing.TB, s store.Reader, prefix string, n int) string {
 			say("referrers", refs, err)
 		}
 	}
+	for place := int64(0); ; {
+		page, err := s.EpisodeEntries(ctx, storetest.Call("").Invocation.Episode(), place, false, 7)
+		say("episode", page, err)
+		if len(page) == 0 {
+			break
+		}
+		place = page[len(page)-1] + 1
+		back, err := s.EpisodeEntries(ctx, storetest.Call("").Invocation.Episode(), place, true, 9)
+		say("back", back, err)
+	}
 	for _, id := range []string{world.SemInput, world.SemOutput, world.SemRecordV1, "nothing"} {
 		after := hashref.None
 		for {
@@ -142,7 +152,7 @@ func TestReindex(t *testing.T) {
 		t.Fatalf("an open store: %v", err)
 	}
 	s.Close()
-	script(t, path, "UPDATE index_blocks SET data = CAST(data || x'00' AS BLOB) WHERE (id >> 24) & 15 < 6;")
+	script(t, path, "UPDATE index_blocks SET data = CAST(data || x'00' AS BLOB) WHERE (id >> 24) & 15 < 7;")
 	s = mustOpen(t, path, sqlstore.Hooks{}) // nothing is due to be merged
 	if _, err := s.Invocation(t.Context(), storetest.Call("c0").Invocation); world.KindOf(err) != world.KindIntegrity || !strings.Contains(err.Error(), "store reindex") {
 		t.Fatalf("%v", err)
@@ -153,7 +163,7 @@ func TestReindex(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int64{"objects by hash": 121, "entries by hash": 41, "entries by world": 41, "journal by invocation": 40,
-		"objects by semantic id": 121, "refs": done.Indexes["refs"]}
+		"objects by semantic id": 121, "refs": done.Indexes["refs"], "entries by episode": 40}
 	if diff := cmp.Diff(want, done.Indexes); diff != "" || done.Entries != 41 || done.Indexes["refs"] < 41*6 {
 		t.Fatalf("%+v\n%s", done, diff)
 	}
@@ -407,5 +417,38 @@ func TestGapIsSeen(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestUpgrade opens a file of the format before the index by episode.
+func TestUpgrade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "world.db")
+	s := openTiny(t, path, nil)
+	commit(t, s, storetest.Genesis())
+	appendCalls(t, s, "c", 40)
+	before, id := lookUp(t, s, "c", 40), s.ID()
+	s.Close()
+	script(t, path, fmt.Sprintf("DELETE FROM index_parts WHERE part = %[1]d; DELETE FROM index_blocks WHERE (id >> %[2]d) & 7 = %[1]d;"+
+		"UPDATE meta SET version = %[3]d, sum = %[4]d; PRAGMA user_version = %[3]d;", byEpisode, partBits, oldest, sqlstore.SumMeta(id, oldest)))
+
+	_, err := OpenReadOnly(t.Context(), Options{Path: path})
+	if world.KindOf(err) != world.KindSchema || !strings.Contains(err.Error(), "older version") {
+		t.Fatalf("to be read: %v", err)
+	}
+	for range 2 {
+		s := openTiny(t, path, nil)
+		if diff := cmp.Diff(before, lookUp(t, s, "c", 40)); diff != "" || s.ID() != id {
+			t.Errorf("%s", diff)
+		}
+		storetest.CheckWhole(t, s)
+		s.Close()
+	}
+	r, err := OpenReadOnly(t.Context(), Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if diff := cmp.Diff(before, lookUp(t, r, "c", 40)); diff != "" {
+		t.Errorf("%s", diff)
 	}
 }

@@ -301,3 +301,31 @@ func (c *conn) Refs(target world.Ref, after sqlstore.Seq, limit int) (list []sql
 	}
 	return list, nil
 }
+
+// EpisodeEntries lists entries of an episode. The sources follow one another in the order
+// of writing.
+func (c *conn) EpisodeEntries(episode string, at int64, back bool, limit int) (list []int64, err error) {
+	from := appendEpisode(nil, episode, at)
+	open, err := c.sources(byEpisode, from)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	if back {
+		slices.Reverse(open)
+	}
+	for _, k := range open {
+		step := k.next
+		if back {
+			step = k.prev
+			err = k.prev(c) // from the first row not before the place
+		}
+		for err == nil && len(list) < limit && bytes.HasPrefix(k.row(), from[:targetSize]) {
+			list = append(list, place(k.row()[targetSize:]))
+			err = step(c)
+		}
+		if err != nil {
+			return nil, unusable(err)
+		}
+	}
+	return list, nil
+}

@@ -149,6 +149,12 @@ func (d *draft) entry(r *sqlstore.EntryRow) {
 
 func (d *draft) journal(r *sqlstore.JournalRow) {
 	d.point(byCall, keyOfText(string(r.Invocation)), r.Seq)
+	if r.Kind != sqlstore.KindCommitted {
+		return
+	}
+	if episode := r.Invocation.Episode(); episode != "" {
+		d.rows[byEpisode] = appendEpisode(d.rows[byEpisode], episode, r.Index)
+	}
 }
 
 func (d *draft) refs(list []sqlstore.RefRow) {

@@ -21,8 +21,13 @@ import (
 )
 
 // Version is the format this package writes, and the newest it reads. It stands in the
-// file's header (user_version) and in the meta row.
-const Version = 3
+// file's header (user_version) and in the meta row. A file of a format from oldest on has
+// the same truth: opened for writing, it becomes one of Version, and its indexes are made
+// anew.
+const (
+	Version = 4
+	oldest  = 3
+)
 
 // applicationID marks the files of this store in their header: "AWLD".
 const applicationID = 0x41574c44
@@ -167,7 +172,21 @@ func (d *database) connectChecked() (err error) {
 	if d.writer, err = d.connectWriter(); err != nil {
 		return err
 	}
-	return d.checkMeta()
+	if err := d.checkMeta(true); err != nil {
+		return err
+	}
+	return d.upgrade()
+}
+
+// upgrade makes a file of an older format one of Version, in one transaction. Its indexes
+// are empty then, and are made anew when they are opened.
+func (d *database) upgrade() error {
+	if d.version == Version {
+		return nil
+	}
+	d.index.logf("store %s: its format %d becomes %d; all that is derived is built anew", d.path, d.version, Version)
+	return d.emptyIndexes(fmt.Sprintf("UPDATE meta SET version = %d, sum = %d;\nPRAGMA user_version = %d;\n",
+		Version, sqlstore.SumMeta(d.id, Version), Version))
 }
 
 // Offsets in the header of an SQLite file (sqlite.org/fileformat2.html, section 1.3).
@@ -206,16 +225,23 @@ func checkHeader(path string, write bool) error {
 	case binary.BigEndian.Uint32(h[headerAppID:]) != applicationID:
 		return bad(world.KindSchema, "is an SQLite database, but not a store", "name another file", nil)
 	}
-	return checkVersion(path, int64(binary.BigEndian.Uint32(h[headerVersion:])))
+	return checkVersion(path, int64(binary.BigEndian.Uint32(h[headerVersion:])), write)
 }
 
-func checkVersion(path string, v int64) error {
+func checkVersion(path string, v int64, write bool) error {
 	switch {
+	case v >= oldest && v < Version:
+		if write {
+			return nil
+		}
+		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: path,
+			Msg:  fmt.Sprintf("was written by an older version: its format is %d, this program reads %d", v, Version),
+			Hint: "start its daemon with this program once, which makes it one of the new format"}
 	case v > Version:
 		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: path,
 			Msg:  fmt.Sprintf("was written by a newer version: its format is %d, this program knows %d", v, Version),
 			Hint: "run the newer program"}
-	case v < Version:
+	case v < oldest:
 		return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: path,
 			Msg:  fmt.Sprintf("was written by a version before the first release: its format is %d, this program knows %d", v, Version),
 			Hint: "start a new store"}
@@ -288,11 +314,10 @@ func syncFile(path string) error {
 }
 
 // checkMeta reads which store this is.
-func (d *database) checkMeta() error {
-	var version int64
+func (d *database) checkMeta(write bool) error {
 	ok, err := d.writer.one("SELECT store_id, version, sum FROM meta WHERE id = 1", nil, func(k *cols) error {
-		d.id, version = k.text(), k.int()
-		return k.prove("meta", 1, k.int(), sqlstore.SumMeta(d.id, version))
+		d.id, d.version = k.text(), k.int()
+		return k.prove("meta", 1, k.int(), sqlstore.SumMeta(d.id, d.version))
 	})
 	if err == nil && !ok {
 		err = sqlstore.Damaged("meta", 1, errNoRow)
@@ -305,5 +330,5 @@ func (d *database) checkMeta() error {
 	case err != nil:
 		return err
 	}
-	return checkVersion(d.path, version)
+	return checkVersion(d.path, d.version, write)
 }

@@ -129,7 +129,7 @@ func TestOpenRefuses(t *testing.T) {
 		}},
 		{"a newer format in the header", world.KindSchema, "newer version", func(t *testing.T) string {
 			path := made(t)
-			script(t, path, "PRAGMA user_version = 4;")
+			script(t, path, fmt.Sprintf("PRAGMA user_version = %d;", Version+1))
 			return path
 		}},
 		{"a newer format in the meta row", world.KindSchema, "newer version", func(t *testing.T) string {
@@ -139,7 +139,7 @@ func TestOpenRefuses(t *testing.T) {
 			if _, err := c.one("SELECT store_id FROM meta", nil, func(k *cols) error { id = k.text(); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.do("UPDATE meta SET version = 4, sum = ?", func(p *params) { p.int(sqlstore.SumMeta(id, 4)) }); err != nil {
+			if err := c.do("UPDATE meta SET version = ?, sum = ?", func(p *params) { p.int(Version+1, sqlstore.SumMeta(id, Version+1)) }); err != nil {
 				t.Fatal(err)
 			}
 			return path

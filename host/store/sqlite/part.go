@@ -18,12 +18,13 @@ type part int64
 // The parts. A row is a key and what it leads to, as bytes that sort in the order that
 // reads want; see layouts.
 const (
-	byObject part = iota // an object's hash -> its seq
-	byEntry              // an entry's hash -> its index
-	byWorld              // a world's ref -> the entry's index
-	byCall               // an invocation id -> the seqs of its journal rows
-	byName               // a semantic id, then an object's hash -> the object's seq
-	byTarget             // a reference, then the seq of what names it -> kind and place
+	byObject  part = iota // an object's hash -> its seq
+	byEntry               // an entry's hash -> its index
+	byWorld               // a world's ref -> the entry's index
+	byCall                // an invocation id -> the seqs of its journal rows
+	byName                // a semantic id, then an object's hash -> the object's seq
+	byTarget              // a reference, then the seq of what names it -> kind and place
+	byEpisode             // an episode, then the index of an entry that a call of it became
 	parts
 )
 
@@ -33,26 +34,27 @@ const points = byName
 
 // layouts says how each part's rows are made up. Numbers are big-endian. Whatever a row
 // leads to is read and compared with what was asked for, so that the first bytes of a
-// hash are key enough; but for references, whose row is all there is, and which therefore
-// get half of a sha256 over the reference, which nobody can make collide on purpose.
+// hash are key enough; but for references and episodes, whose row is all there is, and which
+// therefore get half of a sha256, which nobody can make collide on purpose.
 var layouts = [parts]struct {
 	name  string
 	width int // bytes of a row
 	fence int // bytes of a row that a block is found by
 }{
-	byObject: {"objects by hash", keySize + placeSize, keySize},
-	byEntry:  {"entries by hash", keySize + placeSize, keySize},
-	byWorld:  {"entries by world", keySize + placeSize, keySize},
-	byCall:   {"journal by invocation", keySize + placeSize, keySize},
-	byName:   {"objects by semantic id", 2*keySize + placeSize, 2 * keySize},
-	byTarget: {"refs", targetSize + placeSize + 1 + placeSize, targetSize + placeSize},
+	byObject:  {"objects by hash", keySize + placeSize, keySize},
+	byEntry:   {"entries by hash", keySize + placeSize, keySize},
+	byWorld:   {"entries by world", keySize + placeSize, keySize},
+	byCall:    {"journal by invocation", keySize + placeSize, keySize},
+	byName:    {"objects by semantic id", 2*keySize + placeSize, 2 * keySize},
+	byTarget:  {"refs", targetSize + placeSize + 1 + placeSize, targetSize + placeSize},
+	byEpisode: {"entries by episode", targetSize + placeSize, targetSize + placeSize},
 }
 
 // Bytes of what rows are made of.
 const (
 	keySize    = 8  // of a hash
 	placeSize  = 6  // a seq, or an entry's index
-	targetSize = 16 // of the hash of a reference
+	targetSize = 16 // of the hash of a reference, or of an episode's name
 	maxWidth   = targetSize + 2*placeSize + 1
 )
 
@@ -105,6 +107,12 @@ func appendTarget(b []byte, target world.Ref) []byte {
 	var d [hashref.Size]byte
 	sum := hashref.Sum(target.AppendDigest(d[:0]))
 	return append(b, sum.AppendDigest(d[:0])[:targetSize]...)
+}
+
+func appendEpisode(b []byte, episode string, index int64) []byte {
+	var d [hashref.Size]byte
+	b = append(b, hashref.SumString(episode).AppendDigest(d[:0])[:targetSize]...)
+	return appendPlace(b, index)
 }
 
 func appendRef(b []byte, r *sqlstore.RefRow) []byte {

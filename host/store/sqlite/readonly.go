@@ -55,7 +55,7 @@ func (d *database) openSnapshot(ctx context.Context) (err error) {
 	if d.writer, err = d.connectReader(); err != nil {
 		return err
 	}
-	if err := d.checkMeta(); err != nil {
+	if err := d.checkMeta(false); err != nil {
 		return err
 	}
 	if err := d.writer.do("BEGIN", nil); err != nil {

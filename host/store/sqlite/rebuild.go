@@ -43,7 +43,7 @@ func (d *database) checkTables() error {
 		case have[name]:
 		case strings.HasPrefix(name, indexPrefix):
 			d.index.logf("store %s: the table %s is missing; all that is derived is built anew", d.path, name)
-			return d.emptyIndexes()
+			return d.emptyIndexes("")
 		default:
 			return &world.Error{Op: openOp, Kind: world.KindIntegrity, Subject: d.path, Msg: "its table " + name + " is missing", Hint: restoreCopy}
 		}
@@ -61,8 +61,7 @@ func (d *database) checkTables() error {
 }
 
 // emptyIndexes puts empty tables in the place of those that are derived.
-func (d *database) emptyIndexes() error {
-	var script string
+func (d *database) emptyIndexes(script string) error {
 	for _, m := range tableDef.FindAllStringSubmatch(schema, -1) {
 		if strings.HasPrefix(m[1], indexPrefix) {
 			script += "DROP TABLE IF EXISTS " + m[1] + ";\n" + m[0] + "\n"
@@ -81,7 +80,7 @@ func (d *database) openIndexes(ctx context.Context) error {
 	cat, err := d.writer.readCatalogue(false)
 	if world.KindOf(err) == world.KindIntegrity && err != nil {
 		d.index.logf("store %s: an index is damaged; all that is derived is built anew: %v", d.path, err)
-		cat, err = &catalogue{}, d.emptyIndexes()
+		cat, err = &catalogue{}, d.emptyIndexes("")
 	}
 	if err != nil {
 		return err
@@ -237,7 +236,7 @@ func Reindex(ctx context.Context, o Options) (done Rebuilt, err error) {
 	if err := d.connectChecked(); err != nil {
 		return done, err
 	}
-	if err := d.emptyIndexes(); err != nil {
+	if err := d.emptyIndexes(""); err != nil {
 		return done, err
 	}
 	if err := d.checkTables(); err != nil {

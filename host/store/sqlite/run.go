@@ -131,6 +131,21 @@ func (k *cursor) next(c *conn) error {
 	return k.settle(c)
 }
 
+// prev goes to the row before; where there is none it stands at an end.
+func (k *cursor) prev(c *conn) error {
+	for k.pos -= k.part.width(); k.pos < 0; k.pos += len(k.rows) {
+		if k.run == nil || k.block == 0 {
+			k.rows, k.pos = nil, 0
+			return nil
+		}
+		k.block--
+		if err := k.load(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settle goes on to the next block at the end of one.
 func (k *cursor) settle(c *conn) error {
 	for k.pos >= len(k.rows) && k.run != nil && k.block+1 < k.run.parts[k.part].blocks {

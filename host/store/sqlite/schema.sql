@@ -121,6 +121,7 @@ CREATE TABLE kept ( -- what is kept beside the log until it ends; the only rows 
 --   part 4  objects by semantic id  k of the sha256 of semantic_id, k of hash, seq
 --   part 5  what names a reference  t, seq of what names it, one byte: 1 object payload, 2 entry,
 --                                   3 world, 4 registry head; then for 1, 4 seq, for 2, 3 entry_index
+--   part 6  entries by episode      first 16 bytes of the sha256 of the episode, entry_index
 
 CREATE TABLE index_runs ( -- the catalogue of runs
   run        INTEGER PRIMARY KEY, -- its number; never used again
@@ -142,7 +143,7 @@ CREATE TABLE index_parts ( -- the parts of each whole run
 ) WITHOUT ROWID;
 
 CREATE TABLE index_blocks ( -- sorted rows, one after the other, and what finds them
-  id   INTEGER PRIMARY KEY, -- run * 2^28 + part * 2^24 + number; with part + 8, what finds blocks: the first bytes of each (8; part 4: 16, part 5: 22), then for parts 0 to 3 a Bloom filter of the keys
+  id   INTEGER PRIMARY KEY, -- run * 2^28 + part * 2^24 + number; with part + 8, what finds blocks: the first bytes of each (8; part 4: 16, parts 5 and 6: 22), then for parts 0 to 3 a Bloom filter of the keys
   data BLOB    NOT NULL,    -- the bytes
   sum  INTEGER NOT NULL     -- CRC-32C of the id as 8 bytes, and the data
 );

@@ -96,6 +96,7 @@ var indexDamages = map[storetest.Damage]struct {
 	storetest.DamageRefsLost:  {byTarget, true},
 	storetest.DamageNames:     {byName, false},
 	storetest.DamageNamesLost: {byName, true},
+	storetest.DamageEpisodes:  {byEpisode, false},
 	storetest.DamageHashes:    {byObject, false},
 	storetest.DamageCalls:     {byCall, false},
 }

@@ -41,6 +41,10 @@ type Rows interface {
 	// Refs lists what names a target, in order of writing, strictly after a place.
 	// KindIndexMissing if the index is not there.
 	Refs(target world.Ref, after Seq, limit int) ([]RefRow, error)
+	// EpisodeEntries lists indexes of entries whose journal row names a call of an episode:
+	// with back those before a place, descending, else those from it on, ascending.
+	// KindIndexMissing if the index is not there.
+	EpisodeEntries(episode string, place int64, back bool, limit int) ([]int64, error)
 	// Audit hands every row that there is to v, table by table.
 	Audit(v *Visitor) error
 }

@@ -274,6 +274,13 @@ func (s *Store) Referrers(ctx context.Context, ref world.Ref, after int64, limit
 	})
 }
 
+// EpisodeEntries implements store.Reader. A limit below 1 means 100.
+func (s *Store) EpisodeEntries(ctx context.Context, episode string, place int64, back bool, limit int) ([]int64, error) {
+	return view(ctx, s, "store.EpisodeEntries", func(r Rows) ([]int64, error) {
+		return r.EpisodeEntries(episode, max(place, 0), back, page(limit))
+	})
+}
+
 // referrer reads the row that a line of the references index stands for.
 func referrer(r Rows, row *RefRow) (store.Referrer, error) {
 	out := store.Referrer{Seq: row.Seq}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,4 +217,63 @@ func testReferrers(t *testing.T, o Opener) {
 	})
 	s.reopen(t)
 	t.Run("after reopening", func(t *testing.T) { check(t, 2) })
+}
+
+func testEpisodes(t *testing.T, o Opener) {
+	s := open(t, o)
+	must(s.Commit(ctx, Genesis()))(t)
+	want := map[string][]int64{}
+	for i := range 30 {
+		a := Call(fmt.Sprint("episodes", i))
+		episode := []string{"one", "two", "one-more"}[i%3]
+		if a.Invocation = world.AgentInvocation(episode, fmt.Sprint(i)); i%2 == 0 {
+			a.Invocation = world.TaskInvocation(episode, fmt.Sprint(i))
+		}
+		c := must(s.Append(ctx, a))(t)
+		want[episode] = append(want[episode], c.Entry.Header.EntryIndex)
+	}
+	ok(t, s.PutObjects(ctx, []world.Object{world.NewObject("test/text", "", []byte("a2a:one:none"))}))
+	must(s.IntendEffect(ctx, Intent(world.AgentInvocation("two", "open"), "e1", 1, 1000)))(t)
+
+	walk := func(t *testing.T, episode string, back bool, limit int) (all []int64) {
+		t.Helper()
+		place := int64(0)
+		if back {
+			place = must(s.Head(ctx))(t).Next
+		}
+		for {
+			page := must(s.EpisodeEntries(ctx, episode, place, back, limit))(t)
+			all = append(all, page...)
+			if len(page) < limit {
+				return all
+			}
+			if place = page[len(page)-1]; !back {
+				place++
+			}
+		}
+	}
+	check := func(t *testing.T) {
+		for episode, indexes := range want {
+			for _, limit := range []int{1, 3, 10, 100} {
+				same(t, episode, walk(t, episode, false, limit), indexes)
+				newest := slices.Clone(indexes)
+				slices.Reverse(newest)
+				same(t, episode+" back", walk(t, episode, true, limit), newest)
+			}
+		}
+		mid := want["two"][5]
+		same(t, "from a place", must(s.EpisodeEntries(ctx, "two", mid, false, 2))(t), want["two"][5:7])
+		same(t, "before a place", must(s.EpisodeEntries(ctx, "two", mid, true, 1))(t), want["two"][4:5])
+		for _, none := range []string{"on", "open", "", "one:none"} {
+			if got := must(s.EpisodeEntries(ctx, none, 0, false, 10))(t); len(got) != 0 {
+				t.Errorf("%q has %v", none, got)
+			}
+		}
+		if got := must(s.EpisodeEntries(ctx, "one", 0, true, 10))(t); len(got) != 0 {
+			t.Errorf("before the first: %v", got)
+		}
+	}
+	t.Run("both ways, by pages", check)
+	s.reopen(t)
+	t.Run("after reopening", check)
 }

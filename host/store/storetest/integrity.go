@@ -110,6 +110,10 @@ func testIntegrity(t *testing.T, fresh func(*testing.T) Opener) {
 		}},
 		{DamageNamesLost, world.KindIndexMissing, "", byNameAlone},
 		{DamageNames, world.KindIndexMissing, "", byNameAlone},
+		{DamageEpisodes, world.KindIndexMissing, "", func(s store.Store, a store.Append) error {
+			_, err := s.EpisodeEntries(ctx, a.Invocation.Episode(), 0, false, 10)
+			return err
+		}},
 		{DamageHashes, world.KindIntegrity, "index", func(s store.Store, a store.Append) error {
 			if err := s.PutObjects(ctx, a.Objects); world.KindOf(err) != world.KindIntegrity {
 				t.Errorf("PutObjects: %v", err)

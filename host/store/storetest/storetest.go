@@ -54,6 +54,7 @@ const (
 	DamageRefsLost   Damage = "references index lost"
 	DamageNames      Damage = "semantic id index"
 	DamageNamesLost  Damage = "semantic id index lost"
+	DamageEpisodes   Damage = "episode index"
 	DamageHashes     Damage = "hash index"
 	DamageCalls      Damage = "invocation index"
 )
@@ -84,6 +85,7 @@ var suite = []struct {
 	{"kept bounds", one(testKeptBounds)},
 	{"kept race", one(testKeptRace)},
 	{"referrers", one(testReferrers)},
+	{"episodes", one(testEpisodes)},
 	{"concurrent", one(testConcurrent)},
 	{"contexts", one(testContexts)},
 	{"closing", one(testClosing)},
