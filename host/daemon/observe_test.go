@@ -124,6 +124,7 @@ func TestMetricsOfADaemon(t *testing.T) {
 		`world_call_step_seconds_count{step="commit"} 3`,
 		`world_calls_total{outcome="error",surface="a2a",tool="other"} 1`,
 		`world_refusals_total{kind="NotAuthorized",surface="a2a"} 1`,
+		`world_refusals_total{kind="NotAuthorized",surface="mcp"} 1`,
 		`world_refusals_total{kind="SessionBad",surface="a2a"} 1`,
 		`world_refusals_total{kind="SessionUnknown",surface="mcp"} 1`,
 		`world_log_entries 4`,

@@ -44,12 +44,14 @@ type Limiter interface {
 	Admit(s world.Session, class string) (wait time.Duration)
 }
 
-// Config is all that the surface needs. Every field but Limits and Challenge is required.
+// Config is all that the surface needs. Every field but Limits, Refused and Challenge is required.
 type Config struct {
 	Sessions surface.SessionResolver
 	Tools    ToolViewer
 	Calls    Invoker
 	Limits   Limiter // nil limits nobody
+	// Refused is told of a call that was refused before it was one of Calls.
+	Refused func(kind world.Kind)
 	// Logf writes one line to the operator.
 	Logf func(format string, args ...any)
 	// Version is the daemon's.

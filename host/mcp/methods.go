@@ -118,10 +118,12 @@ func (x *exchange) callTool(params jsontext.Value) ([]byte, error) {
 	}
 	at := slices.IndexFunc(seen, func(d *world.Descriptor) bool { return d.ID == id })
 	if !ok || at < 0 {
+		x.refused(world.KindNotAuthorized)
 		return nil, unknown
 	}
 	if x.h.cfg.Limits != nil {
 		if x.wait = x.h.cfg.Limits.Admit(x.session, seen[at].RateClass); x.wait > 0 {
+			x.refused(world.KindCapacity)
 			return nil, surface.RateLimited(x.wait)
 		}
 	}
@@ -140,6 +142,12 @@ func (x *exchange) callTool(params jsontext.Value) ([]byte, error) {
 	dst = append(dst, `}],"structuredContent":`...)
 	dst = append(dst, res.Output...)
 	return append(dst, '}'), nil
+}
+
+func (x *exchange) refused(kind world.Kind) {
+	if x.h.cfg.Refused != nil {
+		x.h.cfg.Refused(kind)
+	}
 }
 
 // parseCall reads the params of tools/call. The arguments come out canonical.

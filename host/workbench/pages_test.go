@@ -1,6 +1,7 @@
 package workbench_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -308,6 +309,10 @@ func TestEmptyStates(t *testing.T) {
 	holds(t, start(t, worldtest.Options{}).get("/workbench", 200), "Nothing was called yet", "session mint")
 }
 
+func basic(name, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+password))
+}
+
 func TestPrivateReads(t *testing.T) {
 	s := worked(t, worldtest.Options{PrivateReads: true})
 	for _, path := range s.every() {
@@ -320,10 +325,18 @@ func TestPrivateReads(t *testing.T) {
 			{[]string{"Authorization", "Bearer x"}, 400, "InvalidSession"},
 			{[]string{"Authorization", "Bearer " + strings.Repeat("0a", 32)}, 401, "SessionUnknown"},
 			{[]string{"Authorization", "Bearer " + s.token}, 200, ""},
+			{[]string{"Authorization", basic("me", s.token)}, 200, ""},
+			{[]string{"Authorization", basic("", s.token+"\n")}, 200, ""},
+			{[]string{"Authorization", basic("me", strings.Repeat("0a", 32))}, 401, "SessionUnknown"},
+			{[]string{"Authorization", basic("me", "secret")}, 401, "SessionUnknown"},
+			{[]string{"Authorization", "Basic !"}, 400, "InvalidSession"},
 		} {
 			resp, text := s.do(http.MethodGet, path, nil, c.header...)
 			if resp.StatusCode == 303 {
 				resp.StatusCode = 200
+			}
+			if asks := strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic "); asks != (c.status == 401) {
+				t.Errorf("%s with %v: asks for a password: %v", path, c.header, asks)
 			}
 			if resp.StatusCode != c.status || !strings.Contains(text, c.class) {
 				t.Errorf("%s with %v: %d, want %d %s", path, c.header, resp.StatusCode, c.status, c.class)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"ailang.dev/world/host/world"
@@ -90,11 +91,24 @@ func (p *Pages) make(w http.ResponseWriter, r *http.Request, rt route) (pg *page
 	return rt.handle(p, &request{Request: r, ctx: ctx, query: q})
 }
 
-// admit demands a live session.
+// browserLogin makes a browser ask for a name, which may be any, and for a password, which is
+// the session's credential.
+const browserLogin = `Basic realm="world: any name, and a session as the password", charset="UTF-8"`
+
+// admit demands a live session, named as for every other route or as a browser names it.
 func (p *Pages) admit(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), CredentialTimeout)
 	defer cancel()
-	_, err := p.cfg.Resolve(ctx, r.Header.Values("Authorization"))
+	lines := r.Header.Values("Authorization")
+	_, password, basic := r.BasicAuth()
+	if basic && len(lines) == 1 {
+		lines = []string{"Bearer " + strings.TrimSpace(password)}
+	}
+	_, err := p.cfg.Resolve(ctx, lines)
+	if basic && world.KindOf(err) == world.KindSessionBad {
+		// The browser asks again after a 401 alone.
+		return &world.Error{Op: "workbench.admit", Kind: world.KindSessionUnknown, Msg: "the password must be the 64 hex digits of a session", Err: err}
+	}
 	return err
 }
 
@@ -114,6 +128,9 @@ func (p *Pages) write(w http.ResponseWriter, r *http.Request, pg *page, status i
 		if err := render(&b, pg); err != nil {
 			b.Reset()
 		}
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", browserLogin)
 	}
 	body := inertPage(b.Bytes())
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
