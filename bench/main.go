@@ -154,6 +154,7 @@ func sections() []section {
 		{"many", (*bench).manyCallers},
 		{"start", (*bench).starting},
 		{"size", (*bench).bySize},
+		{"history", (*bench).history},
 		{"engine", (*bench).engines},
 	}
 }

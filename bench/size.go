@@ -52,6 +52,10 @@ func (b *bench) bySize(ctx context.Context) (_ []table, err error) {
 	}{
 		{fmt.Sprintf("page of %d entries, `GET /v1/log`, anywhere in the log", b.opt.page), 0, func(s *site, _ *server) (ask, error) { return pageAsk(s, b.opt.page), nil }},
 		{"object with its payload, `GET /v1/objects/…`, any", 0, func(s *site, srv *server) (ask, error) { return objectAsk(ctx, s, srv) }},
+		{"workbench page of an entry, any", 0, func(s *site, _ *server) (ask, error) {
+			return pageOf(s, "/workbench?entry=%d", "<svg"), nil
+		}},
+		{"workbench's timeline, anywhere in the log", 0, func(s *site, _ *server) (ask, error) { return pageOf(s, "/workbench?from=%d", "tools.echo"), nil }},
 		{"pure call, `tools.echo` over `/mcp/`", growth, func(s *site, _ *server) (ask, error) { return echoCall(s.tokens[0], worldEcho), nil }},
 	}
 	var all []*measured // small and large of each kind, side by side
@@ -116,6 +120,11 @@ func pageAsk(s *site, entries int64) ask {
 	return ask{method: http.MethodGet, header: http.Header{}, path: func() string {
 		return fmt.Sprintf("/v1/log?from=%d&limit=%d", rand.Int64N(s.entries-entries+1), entries)
 	}, want: []string{`{"items":[{"header":{"entryIndex":`, `"transitionRef":"sha256:`}}
+}
+
+// pageOf asks for pages of the workbench, each of another entry.
+func pageOf(s *site, path, want string) ask {
+	return ask{method: http.MethodGet, header: http.Header{}, path: func() string { return fmt.Sprintf(path, 1+rand.Int64N(s.entries-1)) }, want: []string{want}}
 }
 
 // objectAsk asks for objects of entries from all over the log, by turns.

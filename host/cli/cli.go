@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ailang.dev/world/host/world"
+
 	"ailang.dev/world/host/tracing"
 )
 
@@ -131,7 +133,9 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		RunE:          showHelp,
 		Args:          cobra.ArbitraryArgs,
+		Version:       world.Version, // --version, as everywhere; the verb says more
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
 	root.AddGroup(
