@@ -229,8 +229,15 @@ func (b *Bundle) take(l *bundleLine, n int) error {
 			return fmt.Errorf("its format is %q, this program reads %q", l.Header.Format, BundleFormat)
 		}
 		b.Header = *l.Header
+		// Verify goes over this stretch: it must be one that a bundle can hold.
+		if first, last := b.Header.First, b.Header.Last; first < 0 || last < first || last-first >= MaxBundleItems {
+			return fmt.Errorf("entries %d to %d are no stretch of a bundle", first, last)
+		}
 	case l.Entry != nil:
 		i := l.Entry.Entry.Header.EntryIndex
+		if i < b.Header.First || i > b.Header.Last {
+			return fmt.Errorf("entry %d is not of the header's stretch, %d to %d", i, b.Header.First, b.Header.Last)
+		}
 		if _, there := b.entries[i]; there {
 			return fmt.Errorf("entry %d stands twice", i)
 		}

@@ -53,6 +53,17 @@ func TestBundlesProveThemselves(t *testing.T) {
 	if report, err := verifyBundle(resealed(lines)); err != nil || report.Broken > 0 {
 		t.Fatalf("sealed again: %+v, %v", report, err)
 	}
+	// A header that lies does not make the proof endless.
+	for _, header := range []string{
+		`{"header":{"format":"world/bundle/v1","store":"s","episode":"ep1","first":0,"last":9007199254740991,"calls":12}}`,
+		`{"header":{"format":"world/bundle/v1","store":"s","episode":"ep1","first":-1,"last":12,"calls":12}}`,
+		`{"header":{"format":"world/bundle/v1","store":"s","episode":"ep1","first":5,"last":4,"calls":0}}`,
+		`{"header":{"format":"world/bundle/v1","store":"s","episode":"ep1","first":2,"last":3,"calls":12}}`,
+	} {
+		if _, err := verifyBundle(resealed(append([]string{header}, lines[1:]...))); err == nil || !strings.Contains(err.Error(), "stretch") {
+			t.Errorf("%s: %v", header, err)
+		}
+	}
 	for i, l := range lines[:len(lines)-1] {
 		if !strings.Contains(l, `"object"`) && !strings.Contains(l, `"call"`) && !strings.Contains(l, `"entry":{"entry"`) {
 			continue
