@@ -22,9 +22,10 @@ var tree embed.FS
 // manifestFile is the manifest's name in a pack's folder.
 const manifestFile = "manifest.json"
 
-// apart are the packs that are for learning, trying out and tests: they can be loaded, and
-// All leaves them out.
-var apart = []string{"demo", "examples"}
+// apart are the packs that are published only when they are named: those for learning,
+// trying out and tests, and magisterium, which is for another use than work in repositories.
+// They can be loaded, and All leaves them out.
+var apart = []string{"demo", "examples", "magisterium"}
 
 // Pack is one folder: the manifest's text, and the files it may name, by their paths
 // relative to it.
@@ -42,7 +43,10 @@ func Load(name string) (Pack, error) {
 	return load(name), nil
 }
 
-// All is every pack that is meant to be published, by name.
+// Names lists the packs that ship, in order.
+func Names() []string { return names() }
+
+// All is every pack that is published without being named, in order.
 func All() []Pack {
 	var all []Pack
 	for _, name := range names() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/packs"
@@ -36,8 +37,8 @@ func TestLoad(t *testing.T) {
 			t.Errorf("All lacks %s: %v", want, names)
 		}
 	}
-	if slices.Contains(names, "examples") || slices.Contains(names, "demo") {
-		t.Error("what is for trying out is among what is published")
+	if slices.Contains(names, "examples") || slices.Contains(names, "demo") || slices.Contains(names, "magisterium") {
+		t.Error("what is published only by name is among what is always published")
 	}
 	for _, bad := range []string{"", ".", "..", "none", "workspace/", "workspace/manifest.json"} {
 		if _, err := packs.Load(bad); world.KindOf(err) != world.KindNotFound {
@@ -56,9 +57,10 @@ func TestManifests(t *testing.T) {
 			"workspace-status", "workspace-diff", "workspace-log", "workspace-show", "workspace-commit", "workspace-exec", "workspace-job"},
 		"se-tools": {"ailang-read", "ailang-write", "ailang-edit", "ailang-check", "ailang-run", "builtins-search", "examples-search",
 			"ailang-cli"},
-		"human":    {"approval-request", "approval-poll"},
-		"examples": {"tools.echo"},
-		"demo":     {"demo.answer", "demo.fail", "demo.slow"},
+		"human":       {"approval-request", "approval-poll"},
+		"examples":    {"tools.echo"},
+		"demo":        {"demo.answer", "demo.fail", "demo.slow"},
+		"magisterium": {"catholic_qa"},
 	} {
 		p, err := packs.Load(pack)
 		packtest.Must(t, err)
@@ -68,7 +70,9 @@ func TestManifests(t *testing.T) {
 			got, files = append(got, tl.ID), append(files, tl.File)
 			packtest.Must(t, b.Engine.Check(t.Context(), tl.Source))
 			checkTool(t, tl)
-			if !tl.Pure() {
+			if pack == "magisterium" {
+				checkSkill(t, tl)
+			} else if !tl.Pure() {
 				checkEffectful(t, tl)
 			}
 		}
@@ -83,7 +87,8 @@ func TestManifests(t *testing.T) {
 
 func checkTool(t *testing.T, tl packtest.Tool) {
 	t.Helper()
-	if tl.Title == "" || len(tl.Description) < 80 || tl.Annotations == nil || tl.Annotations.OpenWorldHint == nil || *tl.Annotations.OpenWorldHint {
+	if tl.Title == "" || len(tl.Description) < 80 || tl.Annotations == nil || tl.Annotations.OpenWorldHint == nil ||
+		*tl.Annotations.OpenWorldHint != slices.ContainsFunc(tl.DeclaredEffects, func(n world.Need) bool { return n.Effect == "Model.Infer" }) {
 		t.Errorf("%s: title, description or annotations are wanting", tl.ID)
 	}
 	packtest.Must(t, tl.Access.Check())
@@ -109,6 +114,31 @@ func checkEffectful(t *testing.T, tl packtest.Tool) {
 	if *tl.Annotations.ReadOnlyHint != (world.EffectReads(tl.Access.Effect) || slices.Contains(looking, tl.Access.Effect)) {
 		t.Errorf("%s: readOnlyHint does not fit %s", tl.ID, tl.Access.Effect)
 	}
+	checkInputs(t, tl)
+}
+
+// checkSkill: skills are for every user, and plan what each default plan grants.
+func checkSkill(t *testing.T, tl packtest.Tool) {
+	t.Helper()
+	if want := (world.Need{Effect: "Skills.Use", Scope: "public"}); tl.Access != want || !*tl.Annotations.ReadOnlyHint || tl.TextArgument == "" {
+		t.Errorf("%s: access %v, annotations %+v, text argument %q", tl.ID, tl.Access, tl.Annotations, tl.TextArgument)
+	}
+	if want := map[bool]string{true: "expensive", false: "default"}[tl.ID == "catholic_qa"]; tl.RateClass != want {
+		t.Errorf("%s: rate class %q", tl.ID, tl.RateClass)
+	}
+	for _, n := range tl.DeclaredEffects {
+		granted := slices.ContainsFunc(authority.DefaultPlans()["pro"].Grants, func(g authority.PlanGrant) bool {
+			return g.Effect == n.Effect && g.Scope == n.Scope
+		})
+		if !granted || n.Cost != 1 {
+			t.Errorf("%s: %v is not in the default plans", tl.ID, n)
+		}
+	}
+	checkInputs(t, tl)
+}
+
+func checkInputs(t *testing.T, tl packtest.Tool) {
+	t.Helper()
 	var in struct {
 		Properties map[string]struct {
 			Description string `json:"description"`
@@ -129,7 +159,7 @@ func checkEffectful(t *testing.T, tl packtest.Tool) {
 // The output schemas admit what the daemon itself answers, and not just anything.
 func TestOutputSchemas(t *testing.T) {
 	const w = `"world":{"plan":"sha256:00","effects":[{"id":"e1","status":"denied","record":null}]}`
-	for _, pack := range []string{"workspace", "se-tools"} {
+	for _, pack := range []string{"workspace", "se-tools", "magisterium"} {
 		for _, tl := range packtest.New(t, pack).Tools {
 			for _, good := range []string{`{"ok":false,"refused":"denied:budget",` + w + `}`,
 				`{"ok":false,"refused":"effect failed: no space left in the worktree; nothing was changed",` + w + `}`} {

@@ -63,9 +63,20 @@ const (
 	SkillsScope  = "public"
 )
 
+// skillGrants is what every default plan grants: that skills may be used, and what those
+// that ship plan, in the scopes that they name.
+func skillGrants() []PlanGrant {
+	var all []PlanGrant
+	for _, g := range [][2]string{{SkillsEffect, SkillsScope}, {"Corpus.Search", "library"}, {"Corpus.Fetch", "library"},
+		{"Calendar.Day", "general-roman"}, {"Model.Infer", "default"}} {
+		all = append(all, PlanGrant{Grant: world.Grant{Effect: g[0], Scope: g[1], Budget: Unlimited}})
+	}
+	return all
+}
+
 // DefaultPlans are the plans of a daemon whose configuration names none.
 func DefaultPlans() Plans {
-	skills := []PlanGrant{{Grant: world.Grant{Effect: SkillsEffect, Scope: SkillsScope, Budget: Unlimited}}}
+	skills := skillGrants()
 	plan := func(name string, tasks bool, requests, expensive int) Plan {
 		return Plan{Name: name, Tasks: tasks, Grants: skills, Rates: map[string]Rate{
 			ClassDefault:   {Requests: requests, Per: time.Minute, Burst: max(requests/3, 1)},
