@@ -281,7 +281,7 @@ func denied(c Caller, p Planned, req world.Object, why world.Denial, left int64,
 // over is left behind after StopGrace: the effect is then failed, the reason says that it may
 // still take place, and Left tells when it cannot any more.
 func (t *Ticket) Run(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, HandlerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience(t.broker.Handlers[t.planned.Need.Effect], t.planned.Need))
 	defer cancel()
 	out, err := t.bounded(ctx)
 	if err == nil {

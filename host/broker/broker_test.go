@@ -97,6 +97,46 @@ func TestAHandlerThatHangsIsEnded(t *testing.T) {
 	})
 }
 
+// patient is a handler that may take longer.
+type patient struct {
+	handler
+	patience time.Duration
+}
+
+func (p patient) Patience(effect, scope string) time.Duration {
+	if effect != "E" || scope != "s" {
+		return time.Hour
+	}
+	return p.patience
+}
+
+func TestAPatientHandler(t *testing.T) {
+	for _, c := range []struct{ patience, call, want time.Duration }{
+		{0, time.Hour, HandlerTimeout},
+		{-1, time.Hour, HandlerTimeout},
+		{time.Second, time.Hour, time.Second},
+		{time.Minute, time.Hour, time.Minute},
+		{time.Hour, 2 * time.Hour, MaxPatience},
+		{time.Minute, 20 * time.Second, 20 * time.Second}, // the call's own time decides
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := patient{handler{do: func(ctx context.Context) ([]byte, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}, c.patience}
+			b := &Broker{Store: &ledger{t: t}, Handlers: map[string]Handler{"E": h}, Now: time.Now, Logf: t.Logf}
+			ticket := &Ticket{broker: b, planned: Planned{ID: "e1", Need: world.Need{Effect: "E", Scope: "s"}}, ended: make(chan struct{})}
+			ctx, cancel := context.WithTimeout(t.Context(), c.call)
+			defer cancel()
+			start := time.Now()
+			ticket.Run(ctx)
+			if d := ticket.Done(); d.Status != StatusFailed || d.Reason != "it ran out of time" || time.Since(start) != c.want {
+				t.Errorf("%+v: %+v after %v", c, d, time.Since(start))
+			}
+		})
+	}
+}
+
 func TestAHandlerThatDoesNotStopIsLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, release := time.Now(), make(chan struct{})

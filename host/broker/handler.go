@@ -7,9 +7,11 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// HandlerTimeout bounds one effect; StopGrace is what a handler gets beyond it to stop.
+// HandlerTimeout bounds one effect, MaxPatience that of a handler which is Patient; StopGrace
+// is what a handler gets beyond it to stop. The call's own deadline counts too.
 const (
 	HandlerTimeout = 10 * time.Second
+	MaxPatience    = 110 * time.Second
 	StopGrace      = time.Second
 )
 
@@ -44,4 +46,21 @@ type Handler interface {
 	// error, a panic or the end of ctx is a failed effect. Of an error the caller is told
 	// world.Message, and its cause goes to stderr.
 	Perform(ctx context.Context, r Request) ([]byte, error)
+}
+
+// Patient is a Handler some of whose effects may take longer than HandlerTimeout.
+type Patient interface {
+	// Patience is how long an effect may take; above MaxPatience it is that, and from 0 down
+	// HandlerTimeout.
+	Patience(effect, scope string) time.Duration
+}
+
+// patience is how long a handler gets for an effect.
+func patience(h Handler, n world.Need) time.Duration {
+	if p, ok := h.(Patient); ok {
+		if d := p.Patience(n.Effect, n.Scope); d > 0 {
+			return min(d, MaxPatience)
+		}
+	}
+	return HandlerTimeout
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func configFlag(c *cobra.Command, path *string) {
-	c.Flags().StringVar(path, "config", "", "YAML `FILE` with commands that agents may run, the policy for worktrees, and the plans of users")
+	c.Flags().StringVar(path, "config", "", "YAML `FILE` with commands that agents may run, the policy for worktrees, the plans of users, and models")
 }
 
 // configure adds to a daemon's configuration what a file says; path is "" for none.
@@ -37,7 +37,7 @@ func (a *app) configure(cfg *daemon.Config, path string) error {
 	if len(c.Profiles) > 0 && cfg.WorkspaceRoot == "" {
 		return failf("%s declares commands, but there is no folder of worktrees to run them in", path).hinted("name it with --workspace-root")
 	}
-	cfg.Profiles, cfg.Plans, cfg.Issuers = c.Profiles, c.Plans, c.Issuers
+	cfg.Profiles, cfg.Plans, cfg.Issuers, cfg.Models = c.Profiles, c.Plans, c.Issuers, c.Models
 	cfg.Policy, err = policy.New(c.Policy)
 	return err
 }

@@ -2,8 +2,8 @@
 // with its line and what to do. It owns what may stand in the file and in which words; what
 // the values mean is checked by the packages that use them. It opens no file and knows
 // nothing of flags. Each section is one file here: a struct with the names that stand in the
-// YAML, and a method that builds what the section is for. Answers spec/13-exec.md and
-// spec/19-tasks.md.
+// YAML, and a method that builds what the section is for. Answers spec/13-exec.md,
+// spec/19-tasks.md and spec/22-skills.md.
 package config
 
 import (
@@ -21,6 +21,7 @@ import (
 
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/handlers/exec"
+	"ailang.dev/world/host/handlers/model"
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/world"
 )
@@ -34,6 +35,7 @@ type Config struct {
 	Policy   policy.Config
 	Plans    authority.Plans // nil if the file names none
 	Issuers  []authority.IssuerConfig
+	Models   []model.Model // nil if the file names none
 }
 
 // document is the whole file.
@@ -42,6 +44,7 @@ type document struct {
 	Policy  policySection `yaml:"policy"`
 	Plans   plansSection  `yaml:"plans"`
 	Issuers []issuer      `yaml:"issuers"`
+	Models  modelsSection `yaml:"models"`
 }
 
 // Read reads a file's text. name is what errors call the file. An error is KindBadRequest,
@@ -81,6 +84,9 @@ func Read(name string, text []byte) (c *Config, err error) {
 		return nil, err
 	}
 	if c.Issuers, err = buildIssuers(src, d.Issuers, c.Plans); err != nil {
+		return nil, err
+	}
+	if c.Models, err = d.Models.build(src); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -131,6 +131,25 @@ func TestMistakes(t *testing.T) {
 		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    default_plan: gold\n", `^w.yaml:4: issuers.0.default_plan: there is no plan "gold"`},
 		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    algorithms: [none]\n    default_plan: free\n", `^w.yaml:4: issuers.0.algorithms: "none" is not one of`},
 		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    leeway: soon\n    default_plan: free\n", `^w.yaml:4: issuers.0.leeway: "soon" is no length`},
+		{"models:\n  Bad: {backend: extractive}\n", `^w.yaml:2: models.Bad.name: "Bad" must be`},
+		{"models:\n  a: {}\n", `^w.yaml:2: models.a.url: must be https`},
+		{"models:\n  a:\n    backend: magic\n", `^w.yaml:3: models.a.backend: "magic" must be openai or extractive`},
+		{"models:\n  a: {backend: extractive, url: \"https://a.example\"}\n", `^w.yaml:2: models.a.backend: an extractive model has no other key`},
+		{"models:\n  a:\n    url: http://example.org/v1\n    model: m\n", `^w.yaml:3: models.a.url: plain http is for this machine alone`},
+		{"models:\n  a:\n    url: https://u:p@example.org/v1\n    model: m\n", `^w.yaml:3: models.a.url: must be https://host.* without user`},
+		{"models:\n  a:\n    url: https://example.org/v1?k=v\n    model: m\n", `^w.yaml:3: models.a.url: .*query`},
+		{"models:\n  a:\n    url: ftp://example.org\n    model: m\n", `^w.yaml:3: models.a.url: must begin with https`},
+		{"models:\n  a:\n    url: https://example.org/v1\n", `^w.yaml:\d: models.a.model: must be what the endpoint calls`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    key_file: key\n", `^w.yaml:5: models.a.key_file: "key" must be an absolute path`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    timeout: 2m\n", `^w.yaml:5: models.a.timeout: must be at most 1m50s`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    timeout: soon\n", `^w.yaml:5: models.a.timeout: "soon" is no length`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    max_answer: 2GiB\n", `^w.yaml:5: models.a.max_answer: must be at most 1048576 bytes`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    max_answer: many\n", `^w.yaml:5: models.a.max_answer: "many" is no size`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    max_tokens: 5000\n", `^w.yaml:5: models.a.max_tokens: must be from 1 to 4096`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    temperature: .nan\n", `^w.yaml:5: models.a.temperature: must be from 0 to 2`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    tokens_field: tokens\n", `^w.yaml:5: models.a.tokens_field: "tokens" must be`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    headers: {Authorization: x}\n", `^w.yaml:5: models.a.headers: "Authorization" cannot be set so`},
+		{"models:\n  a:\n    url: https://example.org/v1\n    model: m\n    headers: {X-A: \"a\\nb\"}\n", `^w.yaml:5: models.a.headers: "X-A" cannot be set so`},
 		{"policy:\n  episodes:\n    - deny: [x]\n", `^w.yaml:3: policy.episodes.0.match: .*is empty`},
 	} {
 		got, err := Read("w.yaml", []byte(c.text))
@@ -172,7 +191,8 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 	for _, key := range []string{"exec", "profiles", "description", "argv", "args", "max", "max_bytes", "pattern", "flags", "read_only", "env", "limits",
 		"timeout", "cpu", "memory", "processes", "file_size", "open_files", "output", "keep", "temp", "job", "policy", "deny", "allow", "episodes", "match",
-		"plans", "tasks", "grants", "rates", "requests", "per", "burst", "issuers", "issuer", "audience", "algorithms", "jwks", "leeway", "plan_claim", "default_plan"} {
+		"plans", "tasks", "grants", "rates", "requests", "per", "burst", "issuers", "issuer", "audience", "algorithms", "jwks", "leeway", "plan_claim", "default_plan",
+		"models", "backend", "url", "model", "key_file", "max_answer", "max_tokens", "tokens_field", "temperature", "headers"} {
 		if !regexp.MustCompile(`(?m)\b` + key + `:`).Match(examples[0][1]) {
 			t.Errorf("the first example lacks the key %s", key)
 		}

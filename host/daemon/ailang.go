@@ -8,6 +8,7 @@ import (
 	"ailang.dev/world/host/handlers/ailang"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/handlers/git"
+	"ailang.dev/world/host/handlers/model"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/world"
 )
@@ -50,7 +51,7 @@ func (d *Daemon) ailangHandler(ctx context.Context) (*ailang.Handler, error) {
 
 // Effects are what a daemon of this configuration can perform, in order.
 func (c *Config) Effects() []string {
-	all := []string{"Human.Approve", "Human.PollApproval"}
+	all := []string{"Human.Approve", "Human.PollApproval", model.Effect}
 	if c.WorkspaceRoot != "" {
 		all = append(all, workspace.EffectRead, workspace.EffectWrite)
 		if c.Git != "" {

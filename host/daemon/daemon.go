@@ -21,6 +21,7 @@ import (
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/handlers/git"
 	"ailang.dev/world/host/handlers/human"
+	"ailang.dev/world/host/handlers/model"
 	"ailang.dev/world/host/handlers/workspace"
 	"ailang.dev/world/host/mcp"
 	"ailang.dev/world/host/policy"
@@ -66,6 +67,8 @@ type Config struct {
 	// Connect providers whose access tokens are accepted.
 	Plans   authority.Plans
 	Issuers []authority.IssuerConfig
+	// Models are what Model.Infer can ask; nil is the extractive one alone.
+	Models []model.Model
 }
 
 // Daemon is one running world.
@@ -77,6 +80,7 @@ type Daemon struct {
 	users  *tasks.Handler  // nil until Handler was called
 	exec   *exec.Handler   // nil without a workspace root
 	tools  *ailang.Handler // nil without a toolchain
+	models *model.Handler
 	// sandbox is one for all handlers: runs in one worktree must know of one another.
 	sandbox *sandbox.Sandbox
 	// damaged are engines whose archived binary was not what its name says at the start.
@@ -162,8 +166,14 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if err := d.core.Store.PutObjects(ctx, ask.Objects()); err != nil {
 		return nil, err
 	}
+	all := []broker.Handler{ask}
+	var err error
+	if d.models, err = d.modelHandler(ctx); err != nil {
+		return nil, err
+	}
+	all = append(all, d.models)
 	if d.cfg.WorkspaceRoot == "" {
-		return broker.Serve(append([]broker.Handler{ask}, d.cfg.Handlers...)...)
+		return broker.Serve(append(all, d.cfg.Handlers...)...)
 	}
 	ws, err := workspace.New(workspace.Config{Root: d.cfg.WorkspaceRoot, Policy: d.cfg.Policy})
 	if err != nil {
@@ -179,7 +189,7 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if d.exec, err = d.execHandler(ctx); err != nil {
 		return nil, err
 	}
-	all := []broker.Handler{ask, ws, gt, d.exec}
+	all = append(all, ws, gt, d.exec)
 	if d.tools, err = d.ailangHandler(ctx); err != nil {
 		return nil, err
 	}
@@ -321,8 +331,12 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Server) error {
 	ctx, cancel := context.WithTimeout(ctx, StopTimeout)
 	defer cancel()
-	// A task may take longer than stopping does; it gets what any other call would have.
-	patience := time.AfterFunc(coordinator.CallDeadline, d.users.Cancel)
+	// A task may take longer than stopping does; it gets what any other call would have. What
+	// waits for a model then waits no more, and ends with a record.
+	patience := time.AfterFunc(coordinator.CallDeadline, func() {
+		d.models.Cancel()
+		d.users.Cancel()
+	})
 	defer patience.Stop()
 	err := operators.Shutdown(ctx)
 	if serr := srv.Shutdown(ctx); serr != nil {

@@ -150,6 +150,9 @@ func (t *Task) committed(res coordinator.Result, now time.Time) {
 		return
 	}
 	parts := []Part{{Kind: "data", Data: res.Output}}
+	if text := readable(res.Output); text != "" {
+		parts = []Part{{Kind: "text", Text: text}, parts[0]}
+	}
 	t.Artifacts = append(t.Artifacts, Artifact{ArtifactID: derived("artifact", t.ID), Name: t.Metadata.SkillID, Parts: parts})
 	t.History = append(t.History, t.agent("answer", parts...).encode())
 	t.end(Completed, now)
@@ -175,6 +178,18 @@ func refusal(output []byte) (why string, refused bool) {
 		why = "the skill refused"
 	}
 	return why, true
+}
+
+// readable is what an output has for a person: its text, if that is a string.
+func readable(output []byte) string {
+	var o struct {
+		Text jsontext.Value `json:"text"`
+	}
+	if hashref.DecodeKnown(output, &o) != nil {
+		return ""
+	}
+	text, _ := surface.String(o.Text)
+	return text
 }
 
 // last leaves the newest n messages in the history.

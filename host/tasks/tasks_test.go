@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
 
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/hashref"
@@ -278,6 +279,32 @@ func TestRefusalsInOutputs(t *testing.T) {
 	} {
 		if why, refused := refusal([]byte(output)); why != want || refused != (want != "") {
 			t.Errorf("%s: %q", output, why)
+		}
+	}
+}
+
+// An output with a text that is not empty gives a text part, before the data part; a failed
+// task keeps its form.
+func TestTextForAPerson(t *testing.T) {
+	for output, want := range map[string][]Part{
+		`{"ok":true,"text":"read é"}`:             {{Kind: "text", Text: "read é"}, {Kind: "data"}},
+		`{"ok":true,"text":""}`:                   {{Kind: "data"}},
+		`{"ok":true,"text":7}`:                    {{Kind: "data"}},
+		`{"ok":true,"text":{"a":1}}`:              {{Kind: "data"}},
+		`{"ok":true}`:                             {{Kind: "data"}},
+		`{"ok":false,"refused":"no","text":"hm"}`: {{Kind: "text", Text: "no"}, {Kind: "data"}},
+	} {
+		tk := begun(world.Session{Episode: "ada"}, &message{id: "m", raw: []byte(`{"messageId":"m"}`), skill: "s"}, "id").Task
+		tk.committed(answer(output), time.Unix(0, 0))
+		want[len(want)-1].Data = []byte(output)
+		var got []Part
+		if tk.Status.State == Failed {
+			got = tk.Status.Message.Parts
+		} else {
+			got = tk.Artifacts[0].Parts
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", output, d)
 		}
 	}
 }

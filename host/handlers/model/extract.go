@@ -1,0 +1,198 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The rule by which the extractor picks sentences. Every figure is one of weighing, chosen on
+// the questions of the starter corpus.
+const (
+	maxSentences  = 5
+	maxSentence   = 700 // bytes; a longer one is none
+	minWords      = 4   // of a sentence
+	maxConsidered = 4000
+
+	k1, b = 1.2, 0.6 // of BM25, over sentences
+
+	commonWeight = 0.25 // of a word that is in half the questions that one can ask here
+	headingShare = 0.9  // of a word of the question that stands in heading or title alone
+	nearShare    = 0.6  // of one that stands in the passage, but not in the sentence
+	leadBonus    = 0.15 // of the first sentence of a passage
+	rankLoss     = 0.07 // a place further down in the search
+
+	// minCover is what share of the question's words, by weight, must be covered for there to
+	// be an answer at all; goodEnough what share of the best score each sentence must have.
+	minCover   = 0.5
+	goodEnough = 0.45
+	tooAlike   = 0.6 // share of words in common with one that was picked
+)
+
+// extractor answers with sentences of the passages. It is a pure function of the request.
+type extractor struct{}
+
+// sentence is one that may be picked.
+type sentence struct {
+	text    string
+	passage int // index
+	at      int // in the passage
+	words   map[string]int
+	length  int
+	score   float64
+}
+
+// infer implements backend.
+func (extractor) infer(ctx context.Context, r *request) (reply, error) {
+	asked := weights(r.Question)
+	if len(asked) == 0 {
+		return reply{}, nil
+	}
+	all := sentencesOf(r.Passages)
+	if err := ctx.Err(); err != nil {
+		return reply{}, err
+	}
+	picked := pick(asked, r.Passages, all)
+	slices.SortStableFunc(picked, func(a, b *sentence) int { return cmp.Or(rankOf(picked, a)-rankOf(picked, b), a.at-b.at) })
+	var text strings.Builder
+	for i, s := range picked {
+		if i > 0 {
+			text.WriteString(" ")
+		}
+		text.WriteString(s.text + " [" + strconv.Itoa(r.Passages[s.passage].N) + "]")
+	}
+	return reply{text: text.String()}, nil
+}
+
+// rankOf is the place of the first picked sentence of the same passage.
+func rankOf(picked []*sentence, s *sentence) int {
+	best := s.passage
+	for i, p := range picked {
+		if p.passage == s.passage {
+			return i
+		}
+	}
+	return best
+}
+
+// context is what stands round the sentences of a passage.
+type surrounding struct {
+	heading, text map[string]int
+}
+
+func pick(asked map[string]float64, passages []passage, all []*sentence) []*sentence {
+	around := make([]surrounding, len(passages))
+	for i, p := range passages {
+		around[i] = surrounding{counted(stems(p.Title + " " + p.Section)), counted(stems(p.Text))}
+	}
+	df, avg := frequencies(all)
+	total := 0.0
+	for _, w := range asked {
+		total += w
+	}
+	best := 0.0
+	for _, s := range all {
+		s.score = 0
+		if covered(asked, s, around[s.passage]) >= minCover*total {
+			s.score = scoreOf(asked, s, around[s.passage], df, avg, len(all))
+		}
+		best = max(best, s.score)
+	}
+	ranked := slices.Clone(all)
+	slices.SortStableFunc(ranked, func(a, b *sentence) int { return cmp.Compare(b.score, a.score) })
+	var picked []*sentence
+	for _, s := range ranked {
+		if len(picked) == maxSentences || s.score <= 0 || s.score < goodEnough*best {
+			break
+		}
+		if !slices.ContainsFunc(picked, func(p *sentence) bool { return alike(p, s) > tooAlike }) {
+			picked = append(picked, s)
+		}
+	}
+	return picked
+}
+
+// covered is the weight of the question's words that a sentence and what is round it have.
+func covered(asked map[string]float64, s *sentence, a surrounding) float64 {
+	sum := 0.0
+	for t, w := range asked {
+		switch {
+		case s.words[t] > 0:
+			sum += w
+		case a.heading[t] > 0:
+			sum += w * headingShare
+		case a.text[t] > 0:
+			sum += w * nearShare
+		}
+	}
+	return sum
+}
+
+func scoreOf(asked map[string]float64, s *sentence, a surrounding, df map[string]int, avg float64, n int) float64 {
+	score := 0.0
+	for t, w := range asked {
+		idf := math.Log(1 + (float64(n)-float64(df[t])+0.5)/(float64(df[t])+0.5))
+		tf := float64(s.words[t])
+		if tf > 0 {
+			score += w * idf * tf * (k1 + 1) / (tf + k1*(1-b+b*float64(s.length)/avg))
+		} else if a.heading[t] > 0 {
+			score += w * idf * headingShare
+		}
+	}
+	if s.at == 0 {
+		score *= 1 + leadBonus
+	}
+	return score / (1 + rankLoss*float64(s.passage))
+}
+
+func frequencies(all []*sentence) (df map[string]int, avg float64) {
+	df = make(map[string]int)
+	for _, s := range all {
+		for t := range s.words {
+			df[t]++
+		}
+		avg += float64(s.length)
+	}
+	return df, max(avg/float64(max(len(all), 1)), 1)
+}
+
+// alike is the share of words that two sentences have in common.
+func alike(a, b *sentence) float64 {
+	common := 0
+	for t := range a.words {
+		if b.words[t] > 0 {
+			common++
+		}
+	}
+	return float64(common) / float64(max(min(len(a.words), len(b.words)), 1))
+}
+
+// ownMarks are numbers in square brackets that stand in a passage: of them no citation may be
+// made.
+var ownMarks = regexp.MustCompile(`\s*\[[\d\s,;–-]{1,24}\]`)
+
+func sentencesOf(passages []passage) []*sentence {
+	var all []*sentence
+	for i, p := range passages {
+		for at, text := range split(ownMarks.ReplaceAllString(p.Text, "")) {
+			if len(text) > maxSentence || len(strings.Fields(text)) < minWords || strings.HasSuffix(text, "?") || len(all) == maxConsidered {
+				continue
+			}
+			words := stems(text)
+			all = append(all, &sentence{text: text, passage: i, at: at, words: counted(words), length: len(words)})
+		}
+	}
+	return all
+}
+
+func counted(words []string) map[string]int {
+	m := make(map[string]int, len(words))
+	for _, w := range words {
+		m[w]++
+	}
+	return m
+}

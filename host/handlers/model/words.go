@@ -1,0 +1,116 @@
+package model
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kljensen/snowball/english"
+	"golang.org/x/text/unicode/norm"
+)
+
+// stems is the words of a text as they are compared: lower case, without diacritics, without
+// the words that carry no content, without their endings.
+func stems(text string) []string {
+	var all []string
+	for _, w := range strings.FieldsFunc(fold(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if stop[w] || len(w) < 2 {
+			continue
+		}
+		all = append(all, english.Stem(w, false))
+	}
+	return all
+}
+
+// fold is lower case without diacritics.
+func fold(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Mn, r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, norm.NFKD.String(text))
+}
+
+// weights is the words of a question, with what each counts.
+func weights(question string) map[string]float64 {
+	asked := make(map[string]float64)
+	for _, w := range stems(question) {
+		asked[w] = 1
+		if common[w] {
+			asked[w] = commonWeight
+		}
+	}
+	return asked
+}
+
+func set(words string) map[string]bool {
+	m := make(map[string]bool)
+	for w := range strings.FieldsSeq(words) {
+		m[w] = true
+	}
+	return m
+}
+
+func stemmed(words string) map[string]bool {
+	m := make(map[string]bool)
+	for w := range strings.FieldsSeq(words) {
+		m[english.Stem(w, false)] = true
+	}
+	return m
+}
+
+// stop are words without content, in questions and in texts.
+var stop = set(`a about above after again against all also am an and any are aren as at be because been before being below between both but by can
+could d did didn do does doesn doing don down during each either else ever few for from further get gets give given gives go goes going got had has have having he her
+here hers him his how however i if in into is isn it its itself just let like ll m make makes many may me might more most much must my near no nor not now of off often on once one
+only onto or other others our out over own per please rather re really s same say says shall she should since so some someone something sometimes still such t than that
+the their them then there therefore these they this those through thus to too under until up upon us ve very via was wasn way we were what whatever when
+where whether which while who whom whose why will with within without would yes yet you your`)
+
+// common are words that a question here has, whatever it is about.
+var common = stemmed(`answer ask believe belief call catholic catholicism catholics christian christians church churches consider define definition describe difference
+different do doctrine exactly explain faith find happen happens hold hold important kind know know mean meaning means mention name necessary need number
+people person question really reason religion require say speak sort tell teach teaches teaching teachings taught term thing think time type understand use used
+want word work world`)
+
+// abbreviations end in a full stop that ends no sentence.
+var abbreviations = set(`st sts ss dr fr mr mrs ms bl ven rev cf c ca can cann art arts ch chs e.g i.e no nos n nn vol p pp par q qq v vv vs sess viz etc ad a.d b.c jn mt mk lk cor rom gal eph phil
+tim heb pet`)
+
+// split cuts a text into sentences. What stands in round brackets behind a full stop belongs to
+// the sentence before it.
+func split(text string) []string {
+	var all []string
+	for para := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n") {
+		var words []string
+		ended := false
+		for w := range strings.FieldsSeq(para) {
+			if ended && !goesOn(w) {
+				all, words = append(all, strings.Join(words, " ")), nil
+			}
+			words = append(words, w)
+			ended = ends(w)
+		}
+		if len(words) > 0 {
+			all = append(all, strings.Join(words, " "))
+		}
+	}
+	return all
+}
+
+func goesOn(word string) bool {
+	r, _ := utf8.DecodeRuneInString(word)
+	return unicode.IsLower(r) || r == '('
+}
+
+func ends(word string) bool {
+	core := strings.TrimRight(word, ")]}\"'”’»*_")
+	last, _ := utf8.DecodeLastRuneInString(core)
+	if last != '.' && last != '!' && last != '?' && last != '…' {
+		return false
+	}
+	inner := strings.ToLower(strings.TrimLeft(strings.TrimRight(core, "."), "([\"'“"))
+	initial := utf8.RuneCountInString(inner) == 1 && unicode.IsLetter([]rune(inner)[0])
+	return last != '.' || !abbreviations[inner] && !initial
+}
