@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
@@ -279,9 +280,9 @@ func CheckToken(subject, plan string, ttl time.Duration) error {
 }
 
 func checkSubject(subject string) string {
-	bad := func(r rune) bool { return r < 0x20 || r == 0x7f || r == 0xfffd }
-	if subject == "" || len(subject) > MaxSubject || strings.IndexFunc(subject, bad) >= 0 {
-		return fmt.Sprintf("must be 1 to %d bytes of printable text", MaxSubject)
+	bad := func(r rune) bool { return r == 0xfffd || !unicode.IsPrint(r) } // marks that only turn or hide text are not
+	if subject == "" || len(subject) > MaxSubject || strings.IndexFunc(subject, bad) >= 0 || strings.TrimSpace(subject) != subject {
+		return fmt.Sprintf("must be 1 to %d bytes of printable text, without spaces around it", MaxSubject)
 	}
 	return ""
 }

@@ -124,7 +124,7 @@ func TestTokens(t *testing.T) {
 		ttl           time.Duration
 		says          string
 	}{
-		{"", "pro", time.Hour, "subject"}, {strings.Repeat("s", MaxSubject+1), "pro", time.Hour, "subject"}, {"a\nb", "pro", time.Hour, "subject"}, {"\xff", "pro", time.Hour, "subject"},
+		{"", "pro", time.Hour, "subject"}, {strings.Repeat("s", MaxSubject+1), "pro", time.Hour, "subject"}, {"a\nb", "pro", time.Hour, "subject"}, {"ada\u202e", "pro", time.Hour, "subject"}, {" ada ", "pro", time.Hour, "subject"}, {"\xff", "pro", time.Hour, "subject"},
 		{"ada", "gold", time.Hour, "there are enterprise, free, organization, pro"}, {"ada", "Pro", time.Hour, "plan"}, {"ada", "", time.Hour, "plan"},
 		{"ada", "pro", 0, "ttl"}, {"ada", "pro", MaxTTL + 1, "ttl"},
 	} {

@@ -151,6 +151,22 @@ func (s *source) line(path []string) int {
 	return node.GetToken().Position.Line
 }
 
+// whole is a number that is written as one: the library would cut 2.9 to 2.
+type whole int
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (w *whole) UnmarshalYAML(node ast.Node) error {
+	n, ok := node.(*ast.IntegerNode)
+	if ok {
+		var v int
+		if err := yaml.NodeToValue(n, &v); err == nil {
+			*w = whole(v)
+			return nil
+		}
+	}
+	return &yaml.SyntaxError{Message: fmt.Sprintf("%q must be a whole number", node.String()), Token: node.GetToken()}
+}
+
 // units are the ends of a size.
 var units = []struct {
 	name string

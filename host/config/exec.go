@@ -25,8 +25,8 @@ type profile struct {
 }
 
 type args struct {
-	Max      int    `yaml:"max"`
-	MaxBytes int    `yaml:"max_bytes"`
+	Max      whole  `yaml:"max"`
+	MaxBytes whole  `yaml:"max_bytes"`
 	Pattern  string `yaml:"pattern"`
 	Flags    bool   `yaml:"flags"`
 }
@@ -35,9 +35,9 @@ type limits struct {
 	Timeout   string `yaml:"timeout"`
 	CPU       string `yaml:"cpu"`
 	Memory    string `yaml:"memory"`
-	Processes int    `yaml:"processes"`
+	Processes whole  `yaml:"processes"`
 	FileSize  string `yaml:"file_size"`
-	OpenFiles int    `yaml:"open_files"`
+	OpenFiles whole  `yaml:"open_files"`
 	Output    string `yaml:"output"`
 	Keep      string `yaml:"keep"`
 	Temp      string `yaml:"temp"`
@@ -48,7 +48,9 @@ func (s execSection) build(src *source) ([]exec.Profile, error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Profiles)) {
 		p, path := s.Profiles[name], []string{"exec", "profiles", name}
 		built := exec.Profile{
-			Name: name, Description: p.Description, Argv: p.Argv, Args: exec.Args(p.Args), ReadOnly: p.ReadOnly, Env: p.Env, Job: p.Job,
+			Name: name, Description: p.Description, Argv: p.Argv,
+			Args:     exec.Args{Max: int(p.Args.Max), MaxBytes: int(p.Args.MaxBytes), Pattern: p.Args.Pattern, Flags: p.Args.Flags},
+			ReadOnly: p.ReadOnly, Env: p.Env, Job: p.Job,
 		}
 		var err error
 		if built.Limits, err = p.Limits.build(src, append(path, "limits")); err != nil {
@@ -64,7 +66,7 @@ func (s execSection) build(src *source) ([]exec.Profile, error) {
 }
 
 func (l limits) build(src *source, path []string) (exec.Limits, error) {
-	done := exec.Limits{Processes: l.Processes, OpenFiles: l.OpenFiles}
+	done := exec.Limits{Processes: int(l.Processes), OpenFiles: int(l.OpenFiles)}
 	for _, s := range []struct {
 		key, text string
 		to        *int64

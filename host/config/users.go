@@ -19,9 +19,9 @@ type plan struct {
 }
 
 type pace struct {
-	Requests int    `yaml:"requests"`
+	Requests whole  `yaml:"requests"`
 	Per      string `yaml:"per"`
-	Burst    int    `yaml:"burst"`
+	Burst    *whole `yaml:"burst"`
 }
 
 // plansSection names the plans; none leaves those that are built in.
@@ -29,6 +29,9 @@ type plansSection map[string]plan
 
 func (s plansSection) build(src *source) (authority.Plans, error) {
 	if len(s) == 0 {
+		if src.line([]string{"plans"}) > 0 {
+			return nil, src.at([]string{"plans"}, "names no plan; leave the section out for those that are built in")
+		}
 		return nil, nil
 	}
 	if len(s) > authority.MaxPlans {
@@ -78,12 +81,12 @@ func planGrant(text string) (authority.PlanGrant, error) {
 }
 
 func (p pace) build(src *source, at []string, class string) (authority.Rate, error) {
-	r := authority.Rate{Requests: p.Requests, Burst: p.Burst}
+	r := authority.Rate{Requests: int(p.Requests), Burst: int(p.Requests)}
+	if p.Burst != nil {
+		r.Burst = int(*p.Burst)
+	}
 	if class != authority.ClassDefault && class != authority.ClassExpensive {
 		return r, src.at(at, "the classes are %s and %s", authority.ClassDefault, authority.ClassExpensive)
-	}
-	if r.Burst == 0 {
-		r.Burst = r.Requests
 	}
 	var err error
 	if r.Per, err = duration(p.Per); err != nil {

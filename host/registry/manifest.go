@@ -175,6 +175,29 @@ func (it *manifestItem) check() error {
 	if it.OutputSchema, err = checkSchema(it.OutputSchema); err != nil {
 		return fmt.Errorf("outputSchema: %w", err)
 	}
+	return it.checkText()
+}
+
+// checkText sees to it that a text part has an argument to fill that can be a text.
+func (it *manifestItem) checkText() error {
+	if it.TextArgument == "" {
+		return nil
+	}
+	var schema struct {
+		Properties map[string]struct {
+			Type jsontext.Value `json:"type"`
+		} `json:"properties"`
+	}
+	if err := hashref.DecodeKnown(it.InputSchema, &schema); err != nil {
+		return fmt.Errorf("textArgument: the properties of inputSchema cannot be read: %w", err)
+	}
+	p, there := schema.Properties[it.TextArgument]
+	if !there && schema.Properties != nil { // one that lists none takes any
+		return fmt.Errorf("textArgument %q is no property of inputSchema", it.TextArgument)
+	}
+	if len(p.Type) > 0 && !bytes.Contains(p.Type, []byte(`"string"`)) {
+		return fmt.Errorf("textArgument %q must be a string in inputSchema", it.TextArgument)
+	}
 	return nil
 }
 
