@@ -51,6 +51,7 @@ type Coordinator struct {
 	sources  *lru.Cache[world.Ref, capsule.Source]
 	episodes gates
 	flights  flights
+	turns    turns
 	running  sync.WaitGroup // calls, and handlers that were left behind
 	begun    atomic.Bool    // there is a genesis
 }
@@ -80,7 +81,7 @@ func New(cfg Config) *Coordinator {
 	if cfg.Pause == nil {
 		cfg.Pause = func(string) {}
 	}
-	return &Coordinator{cfg: cfg, sources: sources}
+	return &Coordinator{cfg: cfg, sources: sources, turns: newTurns()}
 }
 
 func (c *Coordinator) source(ctx context.Context, ref world.Ref) (capsule.Source, error) {

@@ -42,7 +42,7 @@ type round struct {
 func (r *run) effectful(ctx context.Context) (Result, error) {
 	// 1. Plan: pure; a crash leaves nothing.
 	sctx, end := r.c.step(ctx, StepPlan)
-	text, err := capsule.RunObject(sctx, r.engine, r.source, phaseInput(r.input.Payload))
+	text, err := r.c.turns.run(sctx, r.engine, r.source, phaseInput(r.input.Payload))
 	if end(err); err != nil {
 		return Result{}, err
 	}

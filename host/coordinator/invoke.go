@@ -266,7 +266,7 @@ func (r *run) writes() bool {
 // pure runs a transition without effects. A crash anywhere in it leaves nothing.
 func (r *run) pure(ctx context.Context) (Result, error) {
 	sctx, end := r.c.step(ctx, StepRun)
-	out, err := capsule.RunObject(sctx, r.engine, r.source, r.input.Payload)
+	out, err := r.c.turns.run(sctx, r.engine, r.source, r.input.Payload)
 	if end(err); err != nil {
 		return Result{}, err
 	}
