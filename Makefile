@@ -32,6 +32,13 @@ unit:
 	grep -E '^(ok|FAIL|panic:)|^ *--- (FAIL|SKIP)' bin/test.log || true; \
 	if [ $$rc -ne 0 ]; then grep -nE -B30 '^ *--- FAIL|^panic:|DATA RACE|\[build failed\]' bin/test.log | tail -n 200; fi; exit $$rc
 
+# Every fuzz target for FUZZTIME, one after the other. What fails is written into the package's testdata/fuzz.
+FUZZTIME ?= 10m
+fuzz:
+	@for d in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
+	for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9]*' $$d/*_test.go | cut -d' ' -f2); do \
+	echo "$$d $$f"; $(GO) test ./$$d -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) || exit 1; done; done
+
 # Side by side, ratios first; see bench/README.md. BENCHFLAGS="-short" shows that it works,
 # "-write bench/README.md" keeps the tables. Stores that take long to fill stay in bin/bench.
 bench: build
