@@ -58,6 +58,9 @@ type Ops interface {
 	Approvals(ctx context.Context) ([]approvals.Approval, error)
 	Approval(ctx context.Context, id string) (ApprovalDetail, error)
 	DecideApproval(ctx context.Context, id string, d approvals.Decision) (approvals.Approval, error)
+	// PutDocuments stores the objects of a corpus's documents, durably. An object of another
+	// kind is KindBadRequest, and nothing is stored.
+	PutDocuments(ctx context.Context, objects []world.Object) error
 	// Close gives up the store or the connection.
 	Close() error
 }
@@ -307,6 +310,16 @@ func (l *Local) Approval(ctx context.Context, id string) (ApprovalDetail, error)
 // DecideApproval implements Ops.
 func (l *Local) DecideApproval(ctx context.Context, id string, d approvals.Decision) (approvals.Approval, error) {
 	return l.Book.Decide(ctx, id, d)
+}
+
+// PutDocuments implements Ops.
+func (l *Local) PutDocuments(ctx context.Context, objects []world.Object) error {
+	for _, o := range objects {
+		if o.SemanticID != world.SemDocument || o.Hash != hashref.Sum(o.Payload) {
+			return world.Errorf(world.KindBadRequest, "admin.PutDocuments", "object %s is no document", o.Hash)
+		}
+	}
+	return l.Store.PutObjects(ctx, objects)
 }
 
 // Close implements Ops.

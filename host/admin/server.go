@@ -90,6 +90,11 @@ type (
 		ID       string             `json:"id"`
 		Decision approvals.Decision `json:"decision"`
 	}
+	// Documents carries the payloads of documents' objects, and who wrote them.
+	Documents struct {
+		Provenance string   `json:"provenance"`
+		Payloads   [][]byte `json:"payloads"` // in base64
+	}
 	// ID carries a credential id.
 	ID struct {
 		ID world.Ref `json:"id"`
@@ -124,6 +129,13 @@ var calls = map[string]call{
 	"approval":  with(func(ctx context.Context, o Ops, r Text) (any, error) { return o.Approval(ctx, r.Text) }),
 	"decide-approval": with(func(ctx context.Context, o Ops, r Verdict) (any, error) {
 		return o.DecideApproval(ctx, r.ID, r.Decision)
+	}),
+	"put-documents": with(func(ctx context.Context, o Ops, r Documents) (any, error) {
+		objects := make([]world.Object, len(r.Payloads))
+		for i, p := range r.Payloads {
+			objects[i] = world.NewObject(world.SemDocument, r.Provenance, p)
+		}
+		return struct{}{}, o.PutDocuments(ctx, objects)
 	}),
 	"check": with(func(ctx context.Context, o Ops, r registry.Manifest) (any, error) { return o.Check(ctx, r) }),
 }

@@ -145,7 +145,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupClient, Title: "Asking a running daemon:"},
 	)
 	add(root, groupServe, a.upCommand(), a.serveCommand(), a.setupCommand(), a.doctorCommand())
-	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.tokenCommand(), a.transitionsCommand(), a.approvalsCommand(), a.storeCommand())
+	add(root, groupAdmin, a.genesisCommand(), a.sessionCommand(), a.tokenCommand(), a.transitionsCommand(), a.approvalsCommand(), a.corpusCommand(), a.storeCommand())
 	add(root, groupWhy, a.whyCommand(), a.verifyCommand(), a.replayCommand(), a.episodeCommand(), a.provenanceCommand(), a.exportCommand())
 	add(root, groupClient, a.toolsCommand(), a.callCommand(), a.healthCommand(), a.headCommand(), a.worldCommand(),
 		a.objectCommand(), a.logCommand(), a.registryCommand(), a.commitCommand())

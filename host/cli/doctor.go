@@ -19,6 +19,7 @@ import (
 	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/client"
 	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/handlers/corpus"
 	"ailang.dev/world/host/sandbox"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -109,6 +110,26 @@ func (d *doctor) examine(cmd *cobra.Command) {
 	if err == nil {
 		d.worktrees(path)
 		d.sessions(path)
+		d.corpora(path)
+	}
+}
+
+// corpora opens the index of each corpus.
+func (d *doctor) corpora(path string) {
+	dir := corpus.Dir(path)
+	names, err := corpus.Names(dir)
+	if err != nil {
+		d.bad("corpora", "make the folder readable", "%v", err)
+		return
+	}
+	lib := corpus.NewLibrary(dir)
+	defer lib.Close()
+	for _, name := range names {
+		if st, err := lib.Status(d.ctx, name); err != nil {
+			d.bad("corpora", "ailang-worldd corpus rebuild "+name, "%s", describe(err).Message)
+		} else {
+			d.ok("corpora", "%s: %d documents, %d passages", name, st.Documents, st.Passages)
+		}
 	}
 }
 

@@ -182,6 +182,28 @@ func (a *Admin) DecideApproval(ctx context.Context, id string, d approvals.Decis
 	return done, err
 }
 
+// PutDocuments implements admin.Ops. What is too large for one request goes in several.
+func (a *Admin) PutDocuments(ctx context.Context, objects []world.Object) error {
+	for len(objects) > 0 {
+		r, size := admin.Documents{Provenance: objects[0].Provenance}, 0
+		for len(objects) > 0 && objects[0].Provenance == r.Provenance && (size == 0 || size+len(objects[0].Payload) <= maxPut) {
+			if objects[0].SemanticID != world.SemDocument {
+				return world.Errorf(world.KindBadRequest, "client.PutDocuments", "object %s is no document", objects[0].Hash)
+			}
+			r.Payloads = append(r.Payloads, objects[0].Payload)
+			size, objects = size+len(objects[0].Payload), objects[1:]
+		}
+		if err := a.do(ctx, "put-documents", r, &struct{}{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxPut is how many bytes of payloads go in one request; in base64 they fit into
+// admin.MaxRequest.
+const maxPut = 32 << 20
+
 // Close implements admin.Ops.
 func (a *Admin) Close() error {
 	a.http.CloseIdleConnections()

@@ -18,6 +18,7 @@ import (
 	"ailang.dev/world/host/capsule"
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/handlers/ailang"
+	"ailang.dev/world/host/handlers/corpus"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/handlers/git"
 	"ailang.dev/world/host/handlers/human"
@@ -81,6 +82,8 @@ type Daemon struct {
 	exec   *exec.Handler   // nil without a workspace root
 	tools  *ailang.Handler // nil without a toolchain
 	models *model.Handler
+	// library is the corpora that are searched.
+	library *corpus.Library
 	// sandbox is one for all handlers: runs in one worktree must know of one another.
 	sandbox *sandbox.Sandbox
 	// damaged are engines whose archived binary was not what its name says at the start.
@@ -171,7 +174,11 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if d.models, err = d.modelHandler(ctx); err != nil {
 		return nil, err
 	}
-	all = append(all, d.models)
+	texts, err := d.corpusHandler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, d.models, texts)
 	if d.cfg.WorkspaceRoot == "" {
 		return broker.Serve(append(all, d.cfg.Handlers...)...)
 	}
@@ -356,7 +363,7 @@ func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Se
 	if d.tools != nil {
 		err = errors.Join(err, d.tools.Close(ctx))
 	}
-	return err
+	return errors.Join(err, d.library.Close())
 }
 
 func (d *Daemon) serveAdmin(base string) (*admin.Server, error) {

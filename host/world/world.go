@@ -71,13 +71,14 @@ const (
 	SemApprovals   = "world/approvals/v1"
 	SemApproval    = "world/approval-subject/v1"
 	SemUser        = "world/user/v1"
+	SemDocument    = "world/document/v1"
 )
 
 var reserved = map[string]bool{
 	SemInput: true, SemOutput: true, SemPlanV1: true, SemPlanV2: true, SemSource: true,
 	SemRecordV1: true, SemRecordV2: true, SemRecordV3: true, SemRequest: true, SemEffect: true,
 	SemResult: true, SemInterpreter: true, SemTool: true, SemPolicy: true, SemGenesis: true,
-	SemEpochs: true, SemTransitions: true, SemSchema: true, SemApprovals: true, SemApproval: true, SemUser: true,
+	SemEpochs: true, SemTransitions: true, SemSchema: true, SemApprovals: true, SemApproval: true, SemUser: true, SemDocument: true,
 }
 
 // ReservedSemanticID tells whether only the daemon may write objects of this kind.

@@ -38,6 +38,7 @@ var may = map[string]string{
 	"host/approvals":           "host/store host/world host/hashref",
 	"host/registry":            "host/capsule host/store host/world host/hashref",
 	"host/broker":              "host/approvals host/store host/world host/hashref",
+	"host/handlers/corpus":     "host/broker host/policy host/world host/hashref",
 	"host/handlers/human":      "host/approvals host/broker host/policy host/world host/hashref",
 	"host/handlers/model":      "host/broker host/policy host/world host/hashref",
 	"host/policy":              "host/world host/hashref",
@@ -74,6 +75,7 @@ var may = map[string]string{
 	"bench":                    "*",
 
 	"host/capsule/ailang/ailangtest": "",
+	"host/handlers/corpus/ingest":    "host/handlers/corpus host/world host/hashref",
 }
 
 // environment is what only main may read: a package is told everything by its caller.

@@ -1,0 +1,183 @@
+package corpus
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// BM25's constants, and what a word weighs in a title and a heading beside the text.
+const (
+	k1            = 1.2
+	b             = 0.5
+	titleWeight   = 3.0
+	headingWeight = 2.0
+)
+
+// scored is a candidate with its score.
+type scored struct {
+	id, doc                     int64
+	section, heading, text, sum string
+	score                       float64
+}
+
+// counter counts a query's terms in texts.
+type counter struct {
+	stem  *stemmer
+	terms []*term
+	first map[string][]int // terms by the stem that begins them
+	// letters are those that stems of the query begin with: a stem begins as its word does, and
+	// no other word need be looked at.
+	letters [256]bool
+	row     []word
+}
+
+func (s *searcher) counter(stem *stemmer) *counter {
+	c := &counter{stem: stem, terms: s.terms, first: map[string][]int{}}
+	for i, t := range s.terms {
+		if t.prefix {
+			for _, st := range t.any {
+				c.first[st] = append(c.first[st], i)
+				c.letters[st[0]] = true
+			}
+			continue
+		}
+		for _, st := range t.stems {
+			c.letters[st[0]] = true
+		}
+		c.first[t.stems[0]] = append(c.first[t.stems[0]], i)
+	}
+	return c
+}
+
+// count adds weight to freq for each time that a term stands in a text.
+func (c *counter) count(text string, weight float64, freq []float64, each func(from, to int)) {
+	row := c.row[:0]
+	scan(text, func(raw string, start, end int) {
+		w := word{start: start, end: end}
+		if raw[0] >= utf8.RuneSelf || c.letters[raw[0]|0x20] {
+			if w.stem = c.stem.stem(raw); w.stem == "" {
+				return
+			}
+		}
+		row = append(row, w)
+	})
+	c.row = row
+	for at, w := range row {
+		if w.stem == "" {
+			continue
+		}
+		for _, i := range c.first[w.stem] {
+			t := c.terms[i]
+			last := at
+			if !t.prefix {
+				if last = at + len(t.stems) - 1; last >= len(row) || !inRow(row[at:], t.stems) {
+					continue
+				}
+			}
+			freq[i] += weight
+			if each != nil {
+				each(w.start, row[last].end)
+			}
+		}
+	}
+}
+
+func inRow(row []word, stems []string) bool {
+	for i, st := range stems {
+		if row[i].stem != st {
+			return false
+		}
+	}
+	return true
+}
+
+// rank scores all candidates by all of the query.
+func (s *searcher) rank(stem *stemmer) ([]scored, error) {
+	c := s.counter(stem)
+	average := 1.0
+	if s.m.passages > 0 && s.m.words > 0 {
+		average = float64(s.m.words) / float64(s.m.passages)
+	}
+	all := make([]scored, 0, len(s.ids))
+	titles := map[string][]float64{}
+	for _, id := range s.ids {
+		r := scored{id: id}
+		found := false
+		var title string
+		var length float64
+		err := exec(s.c, "SELECT p.doc, p.section, p.heading, p.text, p.sum, p.length, d.title FROM passages p JOIN documents d ON d.seq = p.doc WHERE p.id = ?", func(st *sqlite.Stmt) error {
+			found = true
+			r.doc, r.section, r.heading, r.text, r.sum = st.ColumnInt64(0), st.ColumnText(1), st.ColumnText(2), st.ColumnText(3), st.ColumnText(4)
+			length, title = float64(st.ColumnInt64(5)), st.ColumnText(6)
+			return nil
+		}, id)
+		if err == nil && !found {
+			err = damaged("corpus.Search", s.name, fmt.Errorf("passage %d is not there", id))
+		}
+		if err != nil {
+			return nil, err
+		}
+		freq := make([]float64, len(s.terms))
+		base, ok := titles[title]
+		if !ok {
+			base = make([]float64, len(s.terms))
+			c.count(title, titleWeight, base, nil)
+			titles[title] = base
+		}
+		copy(freq, base)
+		c.count(r.heading, headingWeight, freq, nil)
+		c.count(r.text, 1/(1-b+b*length/average), freq, nil)
+		r.score = s.score(freq)
+		if r.score > 0 {
+			all = append(all, r)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y scored) int {
+		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.id, y.id))
+	})
+	return all, nil
+}
+
+// score is BM25 over fields, times how much of the query is there at all.
+func (s *searcher) score(freq []float64) float64 {
+	var score, have, want float64
+	for i, t := range s.terms {
+		idf := math.Log(1 + (float64(s.m.passages)-float64(t.df)+0.5)/(float64(t.df)+0.5))
+		idf = max(idf, 0.01) * float64(1+t.again)
+		want += idf
+		if freq[i] > 0 {
+			have += idf
+			score += idf * freq[i] * (k1 + 1) / (freq[i] + k1)
+		}
+	}
+	if want == 0 {
+		return 0
+	}
+	return score * (0.4 + 0.6*have/want)
+}
+
+// maxHighlights bounds what is marked in one passage.
+const maxHighlights = 64
+
+// highlights is where a text has the query's words, in order and without overlap.
+func (s *searcher) highlights(stem *stemmer, text string) [][2]int {
+	all := [][2]int{}
+	s.counter(stem).count(text, 1, make([]float64, len(s.terms)), func(from, to int) {
+		all = append(all, [2]int{from, to})
+	})
+	slices.SortFunc(all, func(x, y [2]int) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(y[1], x[1])) })
+	kept := all[:0]
+	for _, h := range all {
+		if n := len(kept); n > 0 && h[0] < kept[n-1][1] {
+			kept[n-1][1] = max(kept[n-1][1], h[1])
+		} else if n < maxHighlights {
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}

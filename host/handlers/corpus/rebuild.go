@@ -1,0 +1,113 @@
+package corpus
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"ailang.dev/world/host/world"
+)
+
+// Objects is where documents are read.
+type Objects interface {
+	// Object reads an object and proves its hash.
+	Object(ctx context.Context, ref world.Ref) (world.Object, error)
+}
+
+// batchBytes and batchDocuments bound one transaction of an index.
+const (
+	batchBytes     = 4 << 20
+	batchDocuments = 500
+)
+
+// Rebuild makes an index anew out of its list and the documents' objects, and puts it in the
+// place of the old one. Readers have the old one until then. It returns how many documents
+// it has; one whose object cannot be read is told to missing, and left out.
+func Rebuild(ctx context.Context, dir, name string, objects Objects, missing func(id string, err error)) (int, error) {
+	if err := CheckName(name); err != nil {
+		return 0, err
+	}
+	if !there(dir, name) {
+		return 0, notThere("corpus.Rebuild", dir, name)
+	}
+	old, err := lockCorpus(ctx, dir, name)
+	if err != nil {
+		return 0, err
+	}
+	defer old.Close()
+	list, err := readList(dir, name)
+	if err != nil {
+		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
+	}
+	scratch, err := os.MkdirTemp(dir, ".rebuild-*")
+	if err != nil {
+		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
+	}
+	defer os.RemoveAll(scratch)
+	n, err := fill(ctx, scratch, name, list, objects, missing)
+	if err != nil {
+		return 0, err
+	}
+	if err := swap(dir, scratch, name); err != nil {
+		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
+	}
+	return n, nil
+}
+
+func fill(ctx context.Context, dir, name string, list []listed, objects Objects, missing func(string, error)) (int, error) {
+	w, err := OpenWriter(ctx, dir, name)
+	if err != nil {
+		return 0, err
+	}
+	defer w.Close()
+	var batch []Entry
+	n, size := 0, 0
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		err := w.Apply(ctx, batch)
+		n += len(batch)
+		batch, size = batch[:0], 0
+		return err
+	}
+	for _, l := range list {
+		o, err := objects.Object(ctx, l.Ref)
+		var d *Document
+		if err == nil {
+			d, err = ParseDocument(o.Payload)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return 0, err
+			}
+			missing(l.ID, err)
+			continue
+		}
+		batch = append(batch, Entry{Origin: l.Origin, Path: l.Path, Original: l.Original, Options: l.Options, Doc: d, Object: o, id: l.ID})
+		if size += len(o.Payload); size >= batchBytes || len(batch) >= batchDocuments {
+			if err := flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return 0, err
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	return n, w.Finish(ctx)
+}
+
+// swap puts a fresh index in the place of the old one. The old one's log goes first: it must
+// not be taken for the new one's. A crash in between leaves an index that is missing, and the
+// list, out of which the next rebuild makes it.
+func swap(dir, scratch, name string) error {
+	for _, suffix := range []string{"-wal", "-shm", ""} {
+		if err := os.Remove(indexPath(dir, name) + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Rename(indexPath(scratch, name), indexPath(dir, name))
+}
