@@ -36,7 +36,7 @@ func (a *app) callCommand() *cobra.Command {
 		Use:   callName + " TOOL [--arg NAME=TEXT]… [--arg-json NAME=JSON]… [--json OBJECT] --session FILE",
 		Short: "Call a transition",
 		Long: `Calls a transition and prints the most useful part of its output: the content, the
-entries, the matches, else the whole object. One line on stderr says which log entry it
+entries, the matches, the text, else the whole object. One line on stderr says which log entry it
 became. --json-out prints the output object as it is.
 
 Arguments: --arg gives a text, --arg-json any JSON value, --json the whole object ("-" reads

@@ -76,6 +76,8 @@ func (a *app) showOutput(raw jsontext.Value, o output) {
 		a.showLines(lines)
 	} else if all, ok := field[[]example](o, "examples"); ok {
 		a.showExamples(all)
+	} else if text, ok := field[string](o, "text"); ok {
+		a.showContent(text)
 	} else {
 		fmt.Fprintln(a.stdout, indented(raw))
 	}

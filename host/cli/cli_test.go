@@ -104,7 +104,7 @@ func TestPresetsAreGrants(t *testing.T) {
 
 // TestGuideIsWhatClientsRead parses the pieces that are to be pasted.
 func TestGuideIsWhatClientsRead(t *testing.T) {
-	i := &upInfo{SessionFile: "/home/a b/it's"}
+	i := &upInfo{UpWork: &UpWork{SessionFile: "/home/a b/it's"}}
 	i.connect("http://127.0.0.1:9")
 	text := i.guide()
 	// A path with a space and a quote is one word in double quotes' $(…).

@@ -90,7 +90,7 @@ func (a *app) setup(cmd *cobra.Command, home, episode, addr string) (*upInfo, er
 			}
 		}
 	}
-	info := &upInfo{Episode: episode, SessionFile: plan.sessionFile(), program: a.env.program()}
+	info := &upInfo{UpWork: &UpWork{Episode: episode, SessionFile: plan.sessionFile()}, program: a.env.program()}
 	info.connect(strings.TrimSuffix(addr, "/"))
 	return info, nil
 }

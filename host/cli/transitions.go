@@ -12,6 +12,7 @@ import (
 
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
+	"ailang.dev/world/packs"
 )
 
 func (a *app) transitionsCommand() *cobra.Command {
@@ -37,6 +38,21 @@ func (a *app) readManifest(cmd *cobra.Command, file string) (registry.Manifest, 
 	}
 	defer dir.Close()
 	return registry.ReadManifest(dir.FS(), filepath.Base(path))
+}
+
+// manifestOrPack is what --manifest or --pack names, whichever is given.
+func (a *app) manifestOrPack(cmd *cobra.Command, file, pack string) (registry.Manifest, error) {
+	if pack == "" {
+		return a.readManifest(cmd, file)
+	}
+	if file != "" {
+		return registry.Manifest{}, usage(cmd, "--manifest and --pack cannot both be given")
+	}
+	p, err := packs.Load(pack)
+	if err != nil {
+		return registry.Manifest{}, usage(cmd, "--pack: %s", world.Message(err))
+	}
+	return registry.Manifest{Text: p.Manifest, Files: p.Files}, nil
 }
 
 // manifestWish is a manifest as it is shown before it is published.
@@ -97,26 +113,29 @@ func (a *app) showPublished(p registry.Published, asJSON bool) error {
 }
 
 func (a *app) transitionsPublishCommand() *cobra.Command {
-	var db, file, bin string
+	var db, file, pack, bin string
 	var yes, asJSON bool
 	c := &cobra.Command{
-		Use:   "publish --db FILE --manifest FILE [--ailang-bin BINARY] [--yes]",
-		Short: "Publish the transitions of a manifest",
+		Use:   "publish --db FILE (--manifest FILE | --pack NAME) [--ailang-bin BINARY] [--yes]",
+		Short: "Publish the transitions of a manifest, or of a pack that ships",
 		Long: `Checks every source under its engine, stores it, and moves the registry. Transitions that
 the manifest does not name stay. A manifest that changes nothing writes nothing. What is
 published is shown first, and asked about on the terminal; without a terminal it needs
 --yes. Works before genesis, and while the daemon runs: sessions see it at once.
 
 .ail sources are checked by, and pinned to, the daemon's AILANG binary, or, while no daemon
-runs, the one that --ailang-bin names.`,
-		Example: `  ailang-worldd transitions publish --db world.db --manifest transitions/manifest.json`,
-		Args:    noArgs,
+runs, the one that --ailang-bin names.
+
+The packs that ship are ` + strings.Join(packs.Names(), ", ") + `.`,
+		Example: `  ailang-worldd transitions publish --db world.db --manifest transitions/manifest.json
+  ailang-worldd transitions publish --db world.db --pack magisterium`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := a.dbPath(cmd, db)
 			if err != nil {
 				return err
 			}
-			m, err := a.readManifest(cmd, file)
+			m, err := a.manifestOrPack(cmd, file, pack)
 			if err != nil {
 				return err
 			}
@@ -133,6 +152,7 @@ runs, the one that --ailang-bin names.`,
 	}
 	dbFlag(c, &db)
 	manifestFlag(c, &file)
+	c.Flags().StringVar(&pack, "pack", "", "publish the pack `NAME` that ships")
 	ailangFlag(c, &bin)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	jsonFlag(c, &asJSON)

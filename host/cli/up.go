@@ -18,6 +18,7 @@ import (
 	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/handlers/ailang"
 	"ailang.dev/world/host/registry"
+	"ailang.dev/world/host/tasks"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/packs"
 )
@@ -32,6 +33,7 @@ const (
 // upFlags are the flags of up.
 type upFlags struct {
 	home, repo, episode, bind, ailang, config string
+	packs                                     []string
 	json                                      bool
 	tools                                     toolFlags
 	watch                                     watchFlags
@@ -40,8 +42,10 @@ type upFlags struct {
 // upPlan is what up is going to see to.
 type upPlan struct {
 	home    string
-	repo    *worktree.Repo
+	packs   []packs.Pack
+	repo    *worktree.Repo // nil if no pack works in one
 	episode string
+	skills  bool     // a pack is for users of the task endpoint
 	effects []string // what the daemon can perform
 }
 
@@ -52,8 +56,8 @@ func (p upPlan) sessionFile() string { return filepath.Join(p.home, "sessions", 
 func (a *app) upCommand() *cobra.Command {
 	var f upFlags
 	c := &cobra.Command{
-		Use:   "up [--repo FOLDER] [--episode NAME]",
-		Short: "Set up everything for a git repository, and serve",
+		Use:   "up [--repo FOLDER] [--episode NAME] [--pack NAME]…",
+		Short: "Set up everything for a git repository or for skills, and serve",
 		Long: `Sees to it that there is a store with a genesis, the tools that ship are published, the
 repository has a worktree for the episode on a branch world/EPISODE, and a session for it is
 in a file that only you can read; then serves, and says how to connect an agent. What is
@@ -65,16 +69,23 @@ The session may read, write and commit in the worktree, and use all else that th
 serves (preset coding, budget 1000000, 30 days).
 Everything is kept under --home, by default $XDG_DATA_HOME/ailang-world.
 
+With --pack NAME those packs are published that are named, and no others. magisterium is for
+users, not for repositories: questions, documents, readings and saints. It works in any
+folder; up then fills the library with the starter documents, puts a user's token (plan pro,
+30 days) in a file that only you can read, and prints a first question.
+
 With --config, agents may also run the commands that the file declares, and with
 --tool-ailang-bin use the AILANG toolchain; see serve --help.`,
 		Example: `  cd ~/src/site && ailang-worldd up
-  ailang-worldd up --repo ~/src/site --episode fix-docs`,
+  ailang-worldd up --repo ~/src/site --episode fix-docs
+  ailang-worldd up --pack magisterium`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, f) },
 	}
 	c.Flags().StringVar(&f.home, "home", "", "`FOLDER` for store, worktrees and sessions (default $XDG_DATA_HOME/ailang-world)")
 	c.Flags().StringVar(&f.repo, "repo", ".", "top `FOLDER` of the git repository")
 	c.Flags().StringVar(&f.episode, "episode", "", "`NAME` of the episode (default made of the repository's folder)")
+	c.Flags().StringArrayVar(&f.packs, "pack", nil, "publish the pack `NAME`, not those that are always published; repeatable")
 	bindFlag(c, &f.bind)
 	ailangFlag(c, &f.ailang)
 	configFlag(c, &f.config)
@@ -91,13 +102,16 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 			return usage(cmd, "--episode: %v", err)
 		}
 	}
+	plan, err := choosePacks(f.packs)
+	if err != nil {
+		return usage(cmd, "--pack: %v", world.Message(err))
+	}
 	end, err := f.watch.begin(ctx, a)
 	if err != nil {
 		return fatal(err)
 	}
 	defer end()
-	plan, err := a.planUp(ctx, f)
-	if err != nil {
+	if err := a.planUp(ctx, f, &plan); err != nil {
 		return err
 	}
 	for {
@@ -119,9 +133,15 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 
 // serveUp prepares an open store and serves it.
 func (a *app) serveUp(ctx context.Context, core *daemon.Core, plan upPlan, f upFlags) error {
-	cfg := daemon.Config{Bind: f.bind, WorkspaceRoot: plan.workspace(), Git: worktree.FindGit(a.env.Environ)}
+	cfg := daemon.Config{Bind: f.bind}
+	if plan.works() {
+		cfg.WorkspaceRoot, cfg.Git = plan.workspace(), worktree.FindGit(a.env.Environ)
+	}
 	f.tools.set(a, &cfg)
 	if err := a.configure(&cfg, f.config); err != nil {
+		return fatal(err)
+	}
+	if err := plan.admitsUsers(cfg.Plans); err != nil {
 		return fatal(err)
 	}
 	plan.effects = cfg.Effects()
@@ -142,30 +162,43 @@ func (a *app) serveUp(ctx context.Context, core *daemon.Core, plan upPlan, f upF
 }
 
 // planUp looks at everything that up needs before it writes anything but folders.
-func (a *app) planUp(ctx context.Context, f upFlags) (upPlan, error) {
+func (a *app) planUp(ctx context.Context, f upFlags, plan *upPlan) error {
 	home, err := a.dataHome(f.home)
 	if err != nil {
-		return upPlan{}, err
+		return err
 	}
-	repo, err := a.openRepo(ctx, f.repo)
-	if err != nil {
-		return upPlan{}, err
-	}
-	plan := upPlan{repo: repo, episode: f.episode}
-	if plan.episode == "" {
-		if plan.episode = worktree.EpisodeOf(repo.Top); plan.episode == "" {
-			return upPlan{}, failf("the folder name of %s makes no episode name", repo.Top).hinted("choose one with --episode")
+	folders := []string{home, filepath.Join(home, "store")}
+	if plan.works() {
+		if err := a.planWork(ctx, f, plan); err != nil {
+			return err
 		}
+		folders = append(folders, filepath.Join(home, "ws"), filepath.Join(home, "sessions"))
 	}
-	for _, d := range []string{home, filepath.Join(home, "store"), filepath.Join(home, "ws"), filepath.Join(home, "sessions")} {
+	if plan.skills {
+		folders = append(folders, filepath.Join(home, "tokens"))
+	}
+	for _, d := range folders {
 		if err := privateFolder(d); err != nil {
-			return upPlan{}, err
+			return err
 		}
 	}
 	if plan.home, err = filepath.EvalSymlinks(home); err != nil {
-		return upPlan{}, failf("cannot use the folder %s: %v", home, bareIO(err))
+		return failf("cannot use the folder %s: %v", home, bareIO(err))
 	}
-	return plan, checkStore(plan.db(), true)
+	return checkStore(plan.db(), true)
+}
+
+// planWork finds the repository and names the episode.
+func (a *app) planWork(ctx context.Context, f upFlags, plan *upPlan) (err error) {
+	if plan.repo, err = a.openRepo(ctx, f.repo); err != nil {
+		return err
+	}
+	if plan.episode = f.episode; plan.episode == "" {
+		if plan.episode = worktree.EpisodeOf(plan.repo.Top); plan.episode == "" {
+			return failf("the folder name of %s makes no episode name", plan.repo.Top).hinted("choose one with --episode")
+		}
+	}
+	return nil
 }
 
 // joinUp adds an episode to the daemon that serves the store. joined is false if it was a
@@ -180,13 +213,16 @@ func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) (joined bool, 
 	if err != nil || st.URL == "" {
 		return false, fatal(err)
 	}
-	if st.WorkspaceRoot != plan.workspace() {
+	if plan.works() && st.WorkspaceRoot != plan.workspace() {
 		return false, fatal(failf("the daemon at %s (process %d) serves this store with the workspace root %q, not %q: its tools would not find the worktree",
 			st.URL, st.PID, st.WorkspaceRoot, plan.workspace()).hinted("stop it, and run up again"))
 	}
 	if f.tools.bin != "" && !slices.Contains(st.Effects, ailang.EffectRun) {
 		return false, fatal(failf("the daemon at %s (process %d) serves this store without an AILANG toolchain", st.URL, st.PID).
 			hinted("stop it, and run up again; or leave --tool-ailang-bin"))
+	}
+	if err := plan.servedBy(st); err != nil {
+		return false, fatal(err)
 	}
 	plan.effects = st.Effects
 	info, err := a.prepare(ctx, ops, plan)
@@ -202,27 +238,40 @@ func (a *app) joinUp(ctx context.Context, plan upPlan, f upFlags) (joined bool, 
 	return true, nil
 }
 
-// upInfo is what up tells.
+// upInfo is what up tells. Of what was not set up nothing is told.
 type upInfo struct {
-	URL          string        `json:"url"`
-	MCP          string        `json:"mcp"`
-	A2A          string        `json:"a2a"`
-	Joined       bool          `json:"joined"` // a daemon was serving already
-	Store        string        `json:"store"`
+	URL    string `json:"url"`
+	MCP    string `json:"mcp"`
+	A2A    string `json:"a2a,omitzero"`
+	Tasks  string `json:"tasks,omitzero"`
+	Joined bool   `json:"joined"` // a daemon was serving already
+	Store  string `json:"store"`
+	*UpWork
+	*UpSkills
+
+	program string // as the person who runs up can start it
+}
+
+// UpWork is what was set up for work in a repository.
+type UpWork struct {
 	Episode      string        `json:"episode"`
 	Worktree     worktree.Made `json:"worktree"`
 	SessionFile  string        `json:"session_file"`
 	CredentialID world.Ref     `json:"credential_id"`
 	Expires      time.Time     `json:"expires"`
-
-	program string // as the person who runs up can start it
 }
 
 func (i *upInfo) connect(url string) {
-	i.URL, i.MCP, i.A2A = url, url+"/mcp/", url+"/a2a/"
+	i.URL, i.MCP = url, url+"/mcp/"
+	if i.UpWork != nil {
+		i.A2A = url + "/a2a/"
+	}
+	if i.UpSkills != nil {
+		i.Tasks = url + tasks.Path
+	}
 }
 
-// prepare sees to genesis, packs, worktree and session.
+// prepare sees to genesis, packs, and what these need: worktree and session, library and token.
 func (a *app) prepare(ctx context.Context, ops admin.Ops, plan upPlan) (*upInfo, error) {
 	st, err := ops.Status(ctx)
 	if err != nil {
@@ -233,9 +282,24 @@ func (a *app) prepare(ctx context.Context, ops admin.Ops, plan upPlan) (*upInfo,
 			return nil, err
 		}
 	}
-	if err := a.publishPacks(ctx, ops); err != nil {
+	if err := a.publishPacks(ctx, ops, plan.packs); err != nil {
 		return nil, err
 	}
+	info := &upInfo{Store: plan.db(), program: a.env.program()}
+	if plan.works() {
+		if info.UpWork, err = a.prepareWork(ctx, ops, plan); err != nil {
+			return nil, err
+		}
+	}
+	if plan.skills {
+		if info.UpSkills, err = a.prepareSkills(ctx, ops, plan); err != nil {
+			return nil, err
+		}
+	}
+	return info, nil
+}
+
+func (a *app) prepareWork(ctx context.Context, ops admin.Ops, plan upPlan) (*UpWork, error) {
 	tree, err := a.ensureWorktree(ctx, plan.repo, plan.workspace(), plan.episode)
 	if err != nil {
 		return nil, err
@@ -244,13 +308,12 @@ func (a *app) prepare(ctx context.Context, ops admin.Ops, plan upPlan) (*upInfo,
 	if err != nil {
 		return nil, err
 	}
-	return &upInfo{Store: plan.db(), Episode: plan.episode, Worktree: tree, SessionFile: plan.sessionFile(),
-		CredentialID: s.ID, Expires: s.Expires, program: a.env.program()}, nil
+	return &UpWork{Episode: plan.episode, Worktree: tree, SessionFile: plan.sessionFile(), CredentialID: s.ID, Expires: s.Expires}, nil
 }
 
-func (a *app) publishPacks(ctx context.Context, ops admin.Ops) error {
+func (a *app) publishPacks(ctx context.Context, ops admin.Ops, chosen []packs.Pack) error {
 	defer a.progress("publishing the tools that ship")()
-	for _, p := range packs.All() {
+	for _, p := range chosen {
 		done, err := ops.Publish(ctx, registry.Manifest{Text: p.Manifest, Files: p.Files})
 		if err != nil {
 			return err

@@ -14,20 +14,26 @@ func (a *app) showUp(i *upInfo, asJSON bool) {
 		writeJSON(a.stdout, i)
 		return
 	}
-	verb := "re-used"
-	if i.Worktree.New {
-		verb = "new"
+	var rows [][]string
+	if i.UpWork != nil {
+		verb := "re-used"
+		if i.Worktree.New {
+			verb = "new"
+		}
+		rows = append(rows, [][]string{
+			{"episode", i.Episode},
+			{"worktree", i.Worktree.Path + " (" + verb + ", branch " + branchText(i.Worktree.Branch) + ")"},
+			{"session", i.SessionFile + " (until " + when(i.Expires) + ")"}}...)
+	}
+	if i.UpSkills != nil {
+		rows = append(rows, i.skillRows()...)
+	}
+	rows = append(rows, []string{"store", i.Store}, []string{"MCP", i.MCP})
+	if i.UpWork != nil {
+		rows = append(rows, []string{"A2A", i.A2A})
 	}
 	fmt.Fprintln(a.stdout)
-	table(a.stdout, [][]string{
-		{"episode", i.Episode},
-		{"worktree", i.Worktree.Path + " (" + verb + ", branch " + branchText(i.Worktree.Branch) + ")"},
-		{"session", i.SessionFile + " (until " + when(i.Expires) + ")"},
-		{"store", i.Store},
-		{"MCP", i.MCP},
-		{"A2A", i.A2A},
-		{"workbench", i.URL + "/workbench (for you, in a browser)"},
-	})
+	table(a.stdout, append(rows, []string{"workbench", i.URL + "/workbench (for you, in a browser)"}))
 	fmt.Fprint(a.stdout, i.guide())
 }
 
@@ -46,10 +52,17 @@ type section struct {
 
 // sections are the ways to connect, each to be copied.
 func (i *upInfo) sections() []section {
+	var all []section
+	if i.UpSkills != nil {
+		all = i.skillSections()
+	}
+	if i.UpWork == nil {
+		return all
+	}
 	file := shell.Word(i.SessionFile)
 	// Inside double quotes a path in single quotes still is one word of $(cat …).
 	token := "$(cat " + file + ")"
-	return []section{
+	return append(all, []section{
 		{"cli", "Try it, from another terminal:", []string{
 			"export WORLD_ADDR=" + i.URL + " WORLD_SESSION=" + file,
 			i.program + " tools list",
@@ -69,7 +82,7 @@ func (i *upInfo) sections() []section {
 		{"mcp", "Any other MCP client (Streamable HTTP), for example in .mcp.json:", []string{
 			`{"mcpServers": {"world": {"type": "http", "url": "` + i.MCP + `",`,
 			`  "headers": {"Authorization": "Bearer ${WORLD_TOKEN}"}}}}`}},
-	}
+	}...)
 }
 
 // guide is the text to copy from.
