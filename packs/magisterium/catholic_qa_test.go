@@ -193,6 +193,7 @@ func TestClaims(t *testing.T) {
 		{"Baptism, cf. the word of St. John, makes a person a child of God [1].", []string{"Baptism, cf. the word of St. John, makes a person a child of God. [1]"}, 0},
 		{"Baptism forgives sins (CCC 1213). [1]", []string{"Baptism forgives sins (CCC 1213). [1]"}, 0},
 		{"Baptism forgives sins. (CCC 1213) [1]", []string{"Baptism forgives sins. (CCC 1213) [1]"}, 0},
+		{"Baptism forgives sins. (CCC 1213) [1] Anyone may baptise. [2]", []string{"Baptism forgives sins. (CCC 1213) [1]", "Anyone may baptise. [2]"}, 0},
 		// without a citation, or with one that was not given
 		{"Baptism forgives sins.", nil, 1},
 		{"Baptism forgives sins [4].", nil, 1},

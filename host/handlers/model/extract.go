@@ -20,10 +20,11 @@ const (
 
 	k1, b = 1.2, 0.6 // of BM25, over sentences
 
-	commonWeight = 0.25 // of a word that is in half the questions that one can ask here
+	commonWeight = 0.25 // of a word that half the questions here have
 	headingShare = 0.9  // of a word of the question that stands in heading or title alone
 	nearShare    = 0.6  // of one that stands in the passage, but not in the sentence
 	leadBonus    = 0.15 // of the first sentence of a passage
+	placeLoss    = 0.3  // a sentence further down in the passage, of what the heading alone gives
 	rankLoss     = 0.07 // a place further down in the search
 
 	// minCover is what share of the question's words, by weight, must be covered for there to
@@ -79,7 +80,7 @@ func rankOf(picked []*sentence, s *sentence) int {
 	return best
 }
 
-// context is what stands round the sentences of a passage.
+// surrounding is what stands round the sentences of a passage.
 type surrounding struct {
 	heading, text map[string]int
 }
@@ -140,7 +141,7 @@ func scoreOf(asked map[string]float64, s *sentence, a surrounding, df map[string
 		if tf > 0 {
 			score += w * idf * tf * (k1 + 1) / (tf + k1*(1-b+b*float64(s.length)/avg))
 		} else if a.heading[t] > 0 {
-			score += w * idf * headingShare
+			score += w * idf * headingShare / (1 + placeLoss*float64(s.at))
 		}
 	}
 	if s.at == 0 {

@@ -17,9 +17,14 @@ func stems(text string) []string {
 		if stop[w] || len(w) < 2 {
 			continue
 		}
-		all = append(all, english.Stem(w, false))
+		all = append(all, stem(w))
 	}
 	return all
+}
+
+// stem is a word without its ending; -ize and -ise are one.
+func stem(word string) string {
+	return english.Stem(strings.ReplaceAll(word, "iz", "is"), false)
 }
 
 // fold is lower case without diacritics.
@@ -55,16 +60,16 @@ func set(words string) map[string]bool {
 func stemmed(words string) map[string]bool {
 	m := make(map[string]bool)
 	for w := range strings.FieldsSeq(words) {
-		m[english.Stem(w, false)] = true
+		m[stem(w)] = true
 	}
 	return m
 }
 
 // stop are words without content, in questions and in texts.
-var stop = set(`a about above after again against all also am an and any are aren as at be because been before being below between both but by can
-could d did didn do does doesn doing don down during each either else ever few for from further get gets give given gives go goes going got had has have having he her
-here hers him his how however i if in into is isn it its itself just let like ll m make makes many may me might more most much must my near no nor not now of off often on once one
-only onto or other others our out over own per please rather re really s same say says shall she should since so some someone something sometimes still such t than that
+var stop = set(`a about above after again against all also am an and any anybody anyone anything are aren as at be because been before being below between both but by can
+could d did didn do does doesn doing don down during each either else ever everybody everyone everything few for from further get gets give given gives go goes going got had has have having he her
+here hers him his how however i if in into is isn it its itself just let like ll m make makes many may me might more most much must my near no nobody nor not nothing now of off often on once one
+only onto or other others our out over own per please rather re really s same say says shall she should since so some somebody someone something sometimes still such t than that
 the their them then there therefore these they this those through thus to too under until up upon us ve very via was wasn way we were what whatever when
 where whether which while who whom whose why will with within without would yes yet you your`)
 
@@ -84,13 +89,17 @@ func split(text string) []string {
 	var all []string
 	for para := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n") {
 		var words []string
-		ended := false
+		ended, behind := false, false // behind: in brackets behind an end
 		for w := range strings.FieldsSeq(para) {
 			if ended && !goesOn(w) {
 				all, words = append(all, strings.Join(words, " ")), nil
 			}
+			behind = behind || ended && w[0] == '('
 			words = append(words, w)
 			ended = ends(w)
+			if behind && strings.HasSuffix(w, ")") {
+				ended, behind = true, false
+			}
 		}
 		if len(words) > 0 {
 			all = append(all, strings.Join(words, " "))
