@@ -13,12 +13,12 @@ build:
 
 test: deps lint unit
 
-# axe-core judges the workbench. The official TypeScript client is a caller in the end-to-end tests; an npm package is one of
+# axe-core judges the workbench. The official TypeScript client is a caller in the end-to-end tests, and a server of OpenAI's API is asked questions there; an npm package is one of
 # the repositories in which a day's work is done.
 deps:
 	@command -v git >/dev/null || { echo "git is needed: install it and run make test again"; exit 1; }
 	@command -v npm >/dev/null || { echo "npm (Node.js 20 or later) is needed for the client tests: install it and run make test again"; exit 1; }
-	@for d in test/clients/typescript test/repos/npm test/workbench; do \
+	@for d in test/clients/typescript test/clients/model test/repos/npm test/workbench; do \
 	( cd $$d && { [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --ignore-scripts --no-fund --no-audit --loglevel=error; } ) || exit 1; done
 
 lint:

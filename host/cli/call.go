@@ -45,6 +45,8 @@ it from stdin); the first two add to the last.
 --task makes the call idempotent: sending the same task and arguments again gives the
 committed result, and nothing runs. Without it each call is a new one.
 
+A user's token, in the place of the session, calls skills over the task endpoint.
+
 An output with "ok": false is a result like any other and exits 0, unless --strict.`,
 		Example: `  ailang-worldd tools list --session ~/.world-ep1
   ailang-worldd call workspace-read --arg path=README.md --session ~/.world-ep1`,
@@ -77,6 +79,12 @@ func (a *app) call(cmd *cobra.Command, tool string, f callFlags) error {
 	}
 	done := a.progress("waiting for " + c.URL())
 	called, err := c.Call(cmd.Context(), tool, f.task, args)
+	if world.KindOf(err) == world.KindSessionUnknown {
+		// It may be a user's token: the task endpoint knows.
+		if sent, serr := c.Send(cmd.Context(), tool, f.task, args); world.KindOf(serr) != world.KindSessionUnknown {
+			called, err = sent, serr
+		}
+	}
 	done()
 	if err != nil {
 		return callError(err, f.task)

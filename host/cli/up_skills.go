@@ -16,6 +16,7 @@ import (
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/cli/shell"
+	"ailang.dev/world/host/handlers/corpus"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/packs"
 )
@@ -105,8 +106,13 @@ type UpSkills struct {
 	TokenExpires time.Time `json:"token_expires"`
 }
 
-// prepareSkills sees to a token.
+// prepareSkills sees to the library, where skills search one, and to a token.
 func (a *app) prepareSkills(ctx context.Context, ops admin.Ops, plan upPlan) (*UpSkills, error) {
+	if plan.searches() {
+		if err := a.fillLibrary(ctx, ops, plan.db()); err != nil {
+			return nil, err
+		}
+	}
 	t, err := a.ensureToken(ctx, ops, plan.tokenFile())
 	if err != nil {
 		return nil, err
@@ -127,6 +133,30 @@ func (a *app) prepareSkills(ctx context.Context, ops admin.Ops, plan upPlan) (*U
 		}
 	}
 	return info, nil
+}
+
+// searches tells whether a skill of the packs searches the library.
+func (p upPlan) searches() bool {
+	return slices.ContainsFunc(p.packs, func(pack packs.Pack) bool {
+		return forUsers(pack) && strings.Contains(string(pack.Manifest), `"`+corpus.EffectSearch+`"`)
+	})
+}
+
+// fillLibrary puts the documents that ship into the library, unless they are there.
+func (a *app) fillLibrary(ctx context.Context, ops admin.Ops, db string) error {
+	done := a.progress("filling the library with the starter documents")
+	res, err := AddStarter(ctx, db, ops)
+	done()
+	if err != nil {
+		return err
+	}
+	if res.Failures > 0 {
+		return failf("%d of the starter documents could not be added: %s: %s", res.Failures, res.Failed[0].Path, res.Failed[0].Reason)
+	}
+	if n := res.Added + res.Replaced; n > 0 {
+		fmt.Fprintf(a.stderr, "added %d starter document%s to the corpus %s\n", n, plural(n), LibraryCorpus)
+	}
+	return nil
 }
 
 // ensureToken finds the token of up's file, if it is live and of the plan that up mints by;

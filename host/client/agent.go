@@ -125,8 +125,9 @@ func eventData(stream []byte) ([]byte, error) {
 }
 
 const (
-	mcpPath = "/mcp/"
-	a2aPath = "/a2a/"
+	mcpPath   = "/mcp/"
+	a2aPath   = "/a2a/"
+	tasksPath = "/api/v1/a2a"
 )
 
 // Tool is one transition as MCP lists it.
@@ -197,4 +198,54 @@ func (c *HTTP) Call(ctx context.Context, skill, task string, args jsontext.Value
 	done := result.Metadata
 	done.Task, done.Output = result.ID, result.Artifacts[0].Parts[0].Data
 	return done, nil
+}
+
+// Send sends one message/send, as users do: id is the idempotency key, args a JSON object.
+// A task that failed with an output is a call like any other; one without is an error.
+func (c *HTTP) Send(ctx context.Context, skill, id string, args jsontext.Value) (Called, error) {
+	type part struct {
+		Kind string         `json:"kind"`
+		Text string         `json:"text,omitzero"`
+		Data jsontext.Value `json:"data,omitzero"`
+	}
+	params := struct {
+		Message any `json:"message"`
+	}{struct {
+		Role     string            `json:"role"`
+		Kind     string            `json:"kind"`
+		ID       string            `json:"messageId"`
+		Metadata map[string]string `json:"metadata"`
+		Parts    []part            `json:"parts"`
+	}{"user", "message", id, map[string]string{"skillId": skill}, []part{{Kind: "data", Data: args}}}}
+	var result struct {
+		ID     string `json:"id"`
+		Status struct {
+			Message struct {
+				Parts []part `json:"parts"`
+			} `json:"message"`
+		} `json:"status"`
+		Artifacts []struct {
+			Parts []part `json:"parts"`
+		} `json:"artifacts"`
+		Metadata Called `json:"metadata"`
+	}
+	patient, client := *c, *c.http
+	patient.http, client.Timeout = &client, TaskTimeout
+	if err := patient.rpc(ctx, tasksPath, "message/send", params, &result); err != nil {
+		return Called{}, err
+	}
+	parts := result.Status.Message.Parts
+	if len(result.Artifacts) == 1 {
+		parts = result.Artifacts[0].Parts
+	}
+	done, why := result.Metadata, ""
+	done.Task = result.ID
+	for _, p := range parts {
+		if p.Kind == "data" {
+			done.Output = p.Data
+			return done, nil
+		}
+		why = p.Text
+	}
+	return Called{}, refused("client", world.KindExecution, &Refusal{Status: http.StatusOK, Message: why})
 }

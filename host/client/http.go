@@ -20,9 +20,10 @@ import (
 
 // Bounds of one request to a daemon.
 const (
-	HTTPTimeout = 40 * time.Second // longer than any answer that the agents' doors give
-	MaxAnswer   = 64 << 20         // bytes of an answer: an object in base64, a page of entries
-	MaxCommit   = 8_388_608        // bytes of a commit's body
+	HTTPTimeout = 40 * time.Second  // longer than any answer that the agents' doors give
+	TaskTimeout = 135 * time.Second // longer than any that the task endpoint gives
+	MaxAnswer   = 64 << 20          // bytes of an answer: an object in base64, a page of entries
+	MaxCommit   = 8_388_608         // bytes of a commit's body
 )
 
 // HTTP asks a daemon over its listener.

@@ -22,6 +22,7 @@ import (
 	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/handlers/exec"
+	"ailang.dev/world/host/handlers/model"
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/world"
@@ -54,6 +55,8 @@ type Options struct {
 	// Plans and Issuers are of users' tokens.
 	Plans   authority.Plans
 	Issuers []authority.IssuerConfig
+	// Models are what Model.Infer may ask.
+	Models []model.Model
 }
 
 // World is one running daemon.
@@ -118,7 +121,7 @@ func (w *World) open() {
 		RuntimeDir: w.Dir, Handlers: w.opts.Handlers, Git: worktree.FindGit(os.Environ()),
 		Profiles: w.opts.Profiles, SandboxCommand: w.opts.SandboxCommand, Policy: w.opts.Policy,
 		ToolAilangBin: w.opts.ToolAilangBin, ExamplesDir: w.opts.ExamplesDir,
-		Plans: w.opts.Plans, Issuers: w.opts.Issuers,
+		Plans: w.opts.Plans, Issuers: w.opts.Issuers, Models: w.opts.Models,
 	}
 	if !w.opts.NoWorkspace {
 		cfg.WorkspaceRoot = filepath.Join(w.Dir, "ws")

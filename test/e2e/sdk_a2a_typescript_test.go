@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 
 // a2aSeen is what test/clients/typescript/a2a.mjs prints of one call.
 type a2aSeen struct {
+	Raw    map[string]any `json:"-"` // the result as it is
 	Result *struct {
 		Kind      string `json:"kind"`
 		ID        string `json:"id"`
@@ -115,8 +117,14 @@ func driveA2A(t *testing.T, dir, url, token string, calls ...string) []a2aSeen {
 		t.Fatalf("node a2a.mjs: %v\n%s", err, errs.String())
 	}
 	var all []a2aSeen
-	if err := json.Unmarshal(out.Bytes(), &all); err != nil || len(all) != len(calls) {
+	var raw []struct {
+		Result map[string]any `json:"result"`
+	}
+	if err := errors.Join(json.Unmarshal(out.Bytes(), &all), json.Unmarshal(out.Bytes(), &raw)); err != nil || len(all) != len(calls) {
 		t.Fatalf("%v: %s", err, out.String())
+	}
+	for i := range all {
+		all[i].Raw = raw[i].Result
 	}
 	return all
 }
