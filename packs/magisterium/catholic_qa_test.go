@@ -22,7 +22,7 @@ type qa struct {
 	passages []obj
 }
 
-func newQA(t *testing.T) *qa {
+func newQA(t testing.TB) *qa {
 	q := &qa{Bench: packtest.New(t, "magisterium")}
 	q.put("baptism", "Baptism", "1", "What it is", "Baptism is the first sacrament and the gate to the others. By water and the word it forgives sins and makes a person a child of God (CCC 1213).")
 	q.put("baptism", "Baptism", "2", "Who may give it", "A bishop, a priest or a deacon baptises. In need anyone may, who wants what the Church wants.")
@@ -291,7 +291,7 @@ func TestTheLargestAnswer(t *testing.T) {
 	q := newQA(t)
 	q.passages = nil
 	for i := range 8 {
-		q.put(fmt.Sprint("d", i), "Title", "1", "Heading", strings.Repeat("Grace é is God's own help, [1] ", 500))
+		q.put(fmt.Sprint("d", i), "Title", "1", "Heading", strings.Repeat("Grace é is God's own help, [1] ", 5000))
 	}
 	for name, answer := range map[string]string{
 		"sentences": strings.Repeat("Grace is God's own help [1]. ", 64<<10/29),
@@ -300,6 +300,8 @@ func TestTheLargestAnswer(t *testing.T) {
 		"lines":     strings.Repeat("a\n", 32<<10),
 		"not borne": strings.Repeat("Xyz zzyx [1]. ", 64<<10/14),
 		"short":     strings.Repeat("ab. Cd. ", 8<<10),
+		"mixed":     strings.Repeat("Grace is [1] help. (x) é… a. B [2]\n", 32<<10/38),
+		"brackets":  strings.Repeat("Ab. (", 32<<10/5),
 		"beyond":    strings.Repeat("Grace é is God's own help [1]. ", 1<<20/32),
 	} {
 		_, err := capsule.RunObject(t.Context(), q.Engine, q.Tool("catholic_qa").Source, hashref.MustMarshal(obj{"phase": "finish", "args": obj{"question": "q"}, "results": []obj{q.searched(), said(answer, "stop")}, "round": 2}))
@@ -308,8 +310,48 @@ func TestTheLargestAnswer(t *testing.T) {
 			continue
 		}
 		out := q.answered(answer)
-		if n := len(out["claims"].([]any)); n > 40 || (n == 40) != (name == "sentences" || name == "beyond") {
+		if n := len(out["claims"].([]any)); n > 40 || name == "sentences" && n != 40 {
 			t.Errorf("%s: %d claims", name, n)
 		}
 	}
+}
+
+// FuzzAnswers: whatever a model says, the output keeps its schema, and each claim cites
+// passages that were given.
+func FuzzAnswers(f *testing.F) {
+	q := newQA(f)
+	tool := q.Tool("catholic_qa")
+	f.Add("Baptism forgives sins [1]. In need anyone may baptise (CCC 1256). [2][9]\n- [3", "stop")
+	f.Add("**a** __b__ [1;2,3] . ! ? (x) \xff\u2028", "length")
+	f.Fuzz(func(t *testing.T, answer, finish string) {
+		answer = strings.ToValidUTF8(answer, "?")
+		in := hashref.MustMarshal(obj{"phase": "finish", "args": obj{"question": "q"}, "results": []obj{q.searched(), said(answer, strings.ToValidUTF8(finish, "?"))}, "round": 2})
+		text, err := capsule.RunObject(t.Context(), q.Engine, tool.Source, in)
+		if err != nil {
+			t.Fatalf("%q: %v", answer, err)
+		}
+		if err := packtest.Valid(tool.Out, string(text)); err != nil {
+			t.Errorf("%q: %v", answer, err)
+		}
+		var out struct {
+			Claims []struct {
+				Cites []int `json:"cites"`
+			} `json:"claims"`
+			Sources []struct {
+				N int `json:"n"`
+			} `json:"sources"`
+		}
+		packtest.Must(t, json.Unmarshal(text, &out))
+		listed := map[int]bool{}
+		for _, s := range out.Sources {
+			listed[s.N] = true
+		}
+		for _, c := range out.Claims {
+			for _, n := range c.Cites {
+				if n < 1 || n > len(q.passages) || !listed[n] {
+					t.Errorf("%q: %s", answer, text)
+				}
+			}
+		}
+	})
 }

@@ -30,7 +30,7 @@ import (
 
 // Bench is a pack on trial: its tools, an engine, and a worktree.
 type Bench struct {
-	T      *testing.T
+	T      testing.TB
 	Engine capsule.Engine
 	Tools  []Tool
 	// Tree is the worktree of the one episode; it is empty at first.
@@ -49,7 +49,7 @@ type Tool struct {
 const episode = "ep"
 
 // New puts a pack on trial. What cannot be read fails the test.
-func New(t *testing.T, pack string) *Bench {
+func New(t testing.TB, pack string) *Bench {
 	t.Helper()
 	trusted := packs.Trusted()
 	engine, err := starlark.New(starlark.Config{Trusted: func(r world.Ref) bool { return trusted[r] }})
@@ -71,7 +71,7 @@ func New(t *testing.T, pack string) *Bench {
 }
 
 // Must fails the test at an error.
-func Must(t *testing.T, err error) {
+func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ type item struct {
 	File string `json:"transitionFnFile"`
 }
 
-func readTools(t *testing.T, pack string) []Tool {
+func readTools(t testing.TB, pack string) []Tool {
 	t.Helper()
 	p, err := packs.Load(pack)
 	Must(t, err)
@@ -102,7 +102,7 @@ func readTools(t *testing.T, pack string) []Tool {
 	return all
 }
 
-func compile(t *testing.T, raw []byte) *jsonschema.Schema {
+func compile(t testing.TB, raw []byte) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	Must(t, err)

@@ -58,7 +58,13 @@ func (extractor) infer(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	picked := pick(asked, r.Passages, all)
-	slices.SortStableFunc(picked, func(a, b *sentence) int { return cmp.Or(rankOf(picked, a)-rankOf(picked, b), a.at-b.at) })
+	weight := make(map[int]float64) // of each passage: that of what was picked of it
+	for _, s := range picked {
+		weight[s.passage] += s.score
+	}
+	slices.SortStableFunc(picked, func(a, b *sentence) int {
+		return cmp.Or(cmp.Compare(weight[b.passage], weight[a.passage]), a.passage-b.passage, a.at-b.at)
+	})
 	var text strings.Builder
 	for i, s := range picked {
 		if i > 0 {
@@ -67,17 +73,6 @@ func (extractor) infer(ctx context.Context, r *request) (reply, error) {
 		text.WriteString(s.text + " [" + strconv.Itoa(r.Passages[s.passage].N) + "]")
 	}
 	return reply{text: text.String()}, nil
-}
-
-// rankOf is the place of the first picked sentence of the same passage.
-func rankOf(picked []*sentence, s *sentence) int {
-	best := s.passage
-	for i, p := range picked {
-		if p.passage == s.passage {
-			return i
-		}
-	}
-	return best
 }
 
 // surrounding is what stands round the sentences of a passage.

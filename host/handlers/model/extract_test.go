@@ -1,6 +1,9 @@
 package model
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -91,4 +94,54 @@ func FuzzExtract(f *testing.F) {
 			t.Errorf("%q %q: %q, %v", question, text, got.text, err)
 		}
 	})
+}
+
+// rows reads a file of lines of cells.
+func rows(t *testing.T, name string) [][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	must(t, err)
+	var all [][]string
+	for line := range strings.Lines(string(text)) {
+		all = append(all, strings.Split(strings.TrimSpace(line), " | "))
+	}
+	return all
+}
+
+// TestQuestionsInOtherWords: of questions as people put them, so many are answered out of the
+// right passage, and so many that no passage answers are not answered. The passages stand in an
+// order that says nothing, as after a bad search.
+func TestQuestionsInOtherWords(t *testing.T) {
+	const leastRight, leastSilent = 28, 12
+	var passages []passage
+	for _, r := range rows(t, "passages.txt") {
+		n, err := strconv.Atoi(r[0])
+		must(t, err)
+		passages = append(passages, passage{n, r[1], r[2], r[3]})
+	}
+	var right, silent, answerable, other int
+	for _, q := range rows(t, "questions.txt") {
+		got, err := extractor{}.infer(t.Context(), &request{Question: q[1], Passages: passages})
+		must(t, err)
+		switch {
+		case q[0] == "0":
+			other++
+			if got.text == "" {
+				silent++
+			} else {
+				t.Logf("answered: %s\n  %s", q[1], got.text)
+			}
+		default:
+			answerable++
+			if strings.Contains(got.text, "["+q[0]+"]") {
+				right++
+			} else {
+				t.Logf("missed: %s (%s)\n  %s", q[1], q[0], got.text)
+			}
+		}
+	}
+	t.Logf("%d of %d answered out of the right passage; %d of %d not answered", right, answerable, silent, other)
+	if right < leastRight || silent < leastSilent {
+		t.Errorf("at least %d and %d are wanted", leastRight, leastSilent)
+	}
 }

@@ -22,10 +22,22 @@ func stems(text string) []string {
 	return all
 }
 
-// stem is a word without its ending; -ize and -ise are one.
+// stem is a word without its ending. British and American spellings are one, and so are words
+// that people use for one another here.
 func stem(word string) string {
-	return english.Stem(strings.ReplaceAll(word, "iz", "is"), false)
+	word = strings.ReplaceAll(word, "iz", "is")
+	if len(word) > 4 {
+		word = strings.ReplaceAll(word, "our", "or")
+	}
+	st := english.Stem(word, false)
+	if same, there := alias[st]; there {
+		return same
+	}
+	return st
 }
+
+// alias leads from a stem to that of a word with the same meaning.
+var alias = map[string]string{"babi": "infant", "annul": "nulliti", "bibl": "scriptur", "papal": "pope", "papaci": "pope"}
 
 // fold is lower case without diacritics.
 func fold(text string) string {
@@ -34,8 +46,10 @@ func fold(text string) string {
 			return -1
 		}
 		return unicode.ToLower(r)
-	}, norm.NFKD.String(text))
+	}, norm.NFKD.String(ligatures.Replace(text)))
 }
+
+var ligatures = strings.NewReplacer("æ", "ae", "Æ", "ae", "œ", "oe", "Œ", "oe", "ß", "ss")
 
 // weights is the words of a question, with what each counts.
 func weights(question string) map[string]float64 {
