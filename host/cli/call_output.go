@@ -77,7 +77,7 @@ func (a *app) showOutput(raw jsontext.Value, o output) {
 	} else if all, ok := field[[]example](o, "examples"); ok {
 		a.showExamples(all)
 	} else if text, ok := field[string](o, "text"); ok {
-		a.showContent(text)
+		a.showContent(strings.TrimSuffix(text, "\n") + "\n")
 	} else {
 		fmt.Fprintln(a.stdout, indented(raw))
 	}

@@ -58,13 +58,7 @@ func (extractor) infer(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	picked := pick(asked, r.Passages, all)
-	weight := make(map[int]float64) // of each passage: that of what was picked of it
-	for _, s := range picked {
-		weight[s.passage] += s.score
-	}
-	slices.SortStableFunc(picked, func(a, b *sentence) int {
-		return cmp.Or(cmp.Compare(weight[b.passage], weight[a.passage]), a.passage-b.passage, a.at-b.at)
-	})
+	slices.SortFunc(picked, func(a, b *sentence) int { return cmp.Or(a.passage-b.passage, a.at-b.at) })
 	var text strings.Builder
 	for i, s := range picked {
 		if i > 0 {
