@@ -9,6 +9,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -67,6 +68,9 @@ type reply struct {
 	prompt int64
 	given  int64 // tokens
 }
+
+// errPatience is why a request ended whose model's own time was over.
+var errPatience = errors.New("the model's time is over")
 
 // backend words an answer. Its errors have a Msg for the caller.
 type backend interface {
@@ -192,7 +196,7 @@ func (h *Handler) Perform(ctx context.Context, r broker.Request) ([]byte, error)
 		return nil, err
 	}
 	req.MaxTokens = min(req.MaxTokens, m.MaxTokens)
-	ctx, cancel := context.WithTimeout(ctx, m.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, m.Timeout, errPatience)
 	defer cancel()
 	defer context.AfterFunc(h.over, cancel)()
 	got, err := m.backend.infer(ctx, req)

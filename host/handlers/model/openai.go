@@ -137,13 +137,12 @@ func (e *endpoint) infer(ctx context.Context, r *request) (reply, error) {
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
-	began := time.Now()
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return reply{}, e.failed(key, e.unreached(ctx, began, err), err)
+		return reply{}, e.failed(key, e.unreached(ctx, err), err)
 	}
 	defer resp.Body.Close()
-	return e.read(ctx, key, began, resp)
+	return e.read(ctx, key, resp)
 }
 
 // body is the request: instructions as the system's message, all that is quoted as one JSON
@@ -177,10 +176,10 @@ func (e *endpoint) failed(key, why string, cause error) error {
 }
 
 // unreached is why there is no reply, or not all of it.
-func (e *endpoint) unreached(ctx context.Context, began time.Time, err error) string {
+func (e *endpoint) unreached(ctx context.Context, err error) string {
 	var dial *net.OpError
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded) && time.Since(began) >= e.model.Timeout:
+	case errors.Is(context.Cause(ctx), errPatience):
 		return fmt.Sprintf("the model endpoint did not answer within %v", e.model.Timeout)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "the model endpoint did not answer in the time that the call has"
@@ -195,7 +194,7 @@ func (e *endpoint) unreached(ctx context.Context, began time.Time, err error) st
 }
 
 // read takes a reply, within its bounds.
-func (e *endpoint) read(ctx context.Context, key string, began time.Time, resp *http.Response) (reply, error) {
+func (e *endpoint) read(ctx context.Context, key string, resp *http.Response) (reply, error) {
 	limit := int64(maxEscape*e.model.MaxAnswer + maxReplyOverhead)
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	shown := raw
@@ -208,7 +207,7 @@ func (e *endpoint) read(ctx context.Context, key string, began time.Time, resp *
 	}
 	switch {
 	case err != nil:
-		return reply{}, e.failed(key, e.unreached(ctx, began, err), err)
+		return reply{}, e.failed(key, e.unreached(ctx, err), err)
 	case int64(len(raw)) > limit:
 		return reply{}, e.failed(key, fmt.Sprintf("the model endpoint's answer is larger than %d bytes", limit), told)
 	}
