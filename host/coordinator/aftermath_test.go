@@ -89,6 +89,34 @@ func TestAPanicAfterAnEffectNamesIt(t *testing.T) {
 	}
 }
 
+// TestPatientEffects: an effect that may take long has, on the agents' doors, the call's time
+// and no more, and its call is an entry all the same; on the task endpoint it has its own.
+func TestPatientEffects(t *testing.T) {
+	for _, c := range []struct {
+		surface       world.Surface
+		patience, end time.Duration
+	}{
+		{world.SurfaceMCP, time.Minute, coordinator.CallDeadline}, {world.SurfaceA2A, time.Minute, coordinator.CallDeadline},
+		{world.SurfaceTasks, time.Minute, time.Minute}, {world.SurfaceTasks, time.Hour, broker.MaxPatience}, {world.SurfaceTasks, 0, broker.HandlerTimeout},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			f.genesis()
+			f.publish("doit", planned, do, do)
+			s := f.session("Test.Do=s:9")
+			s.Expires = f.now.Add(time.Hour)
+			f.doer.patience = c.patience
+			f.doer.act = func(ctx context.Context, _ broker.Request) { <-ctx.Done() }
+			f.doer.fail = context.DeadlineExceeded
+			start := time.Now()
+			res, err := f.coord.Invoke(t.Context(), coordinator.Call{Surface: c.surface, Session: s, Skill: "doit", Args: []byte(`{"how":"given"}`)})
+			if err != nil || !strings.Contains(string(res.Output), "it ran out of time") || time.Since(start) != c.end {
+				t.Errorf("%+v: %s, %v after %v", c, res.Output, err, time.Since(start))
+			}
+		})
+	}
+}
+
 func TestReasonsAreMadeFit(t *testing.T) {
 	f := newFixture(t)
 	f.genesis()

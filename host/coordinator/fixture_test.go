@@ -33,6 +33,8 @@ type doer struct {
 	act func(ctx context.Context, r broker.Request)
 	// fail is the error of an effect that is to fail as given.
 	fail error
+	// patience is how long an effect may take; 0 is the usual.
+	patience time.Duration
 	// answer, unless nil, is what every effect answers.
 	answer []byte
 }
@@ -40,6 +42,8 @@ type doer struct {
 func (d *doer) Effects() []string { return []string{"Test.Do", "Git.Read"} }
 
 func (d *doer) Ready(context.Context, string, string, string) error { return d.ready }
+
+func (d *doer) Patience(string, string) time.Duration { return d.patience }
 
 func (d *doer) Perform(ctx context.Context, r broker.Request) ([]byte, error) {
 	d.mu.Lock()
