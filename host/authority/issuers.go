@@ -158,9 +158,14 @@ func (u *Users) verify(ctx context.Context, bearer string) (User, Token, error) 
 		return User{}, Token{}, unknown
 	}
 	var said struct {
-		Issuer string `json:"iss"`
+		Issuer  string `json:"iss"`
+		Expires any    `json:"exp"`
 	}
 	if parsed.UnsafeClaimsWithoutVerification(&said) != nil {
+		return User{}, Token{}, unknown
+	}
+	if _, number := said.Expires.(float64); !number { // the verifier takes one without for one that ended
+		unknown.Err = errors.New("exp is not a number")
 		return User{}, Token{}, unknown
 	}
 	at := slices.IndexFunc(u.Issuers, func(i *Issuer) bool { return i.cfg.URL == said.Issuer })
@@ -178,7 +183,8 @@ func (u *Users) verify(ctx context.Context, bearer string) (User, Token, error) 
 		}
 	}
 	if errors.As(err, &missing) || errors.As(i.keys.trouble(err), &missing) {
-		return User{}, Token{}, &world.Error{Op: op, Kind: world.KindInternal, Subject: i.cfg.URL, Err: missing}
+		return User{}, Token{}, &world.Error{Op: op, Kind: world.KindInternal, Subject: i.cfg.URL, Err: missing,
+			Msg: "the keys of the token's issuer cannot be had now; try again later"}
 	}
 	if err != nil {
 		unknown.Err = err

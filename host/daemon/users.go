@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"net/http"
+	"slices"
 
 	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/hashref"
@@ -49,7 +50,8 @@ func (d *Daemon) challenge(base string) string {
 
 func (d *Daemon) mountTasks(mux *http.ServeMux, base string, limits *authority.Limiter, watched calls) {
 	core := d.core
-	d.users = tasks.New(tasks.Config{
+	open := slices.DeleteFunc(core.Users.Plans.Names(), func(name string) bool { return !core.Users.Plans[name].Tasks })
+	d.users = tasks.New(tasks.Config{Open: open,
 		Users: doorkeeper{core.Users, core.Watch, world.SurfaceTasks}, Gate: func(plan string) bool { return core.Users.Plans[plan].Tasks }, Limits: limits,
 		Skills: core.Registry, Calls: watched, Tasks: core.Store,
 		Now: core.Config.Now, Logf: core.Config.Logf, Challenge: d.metadataHint(base),

@@ -71,6 +71,7 @@ type Limiter interface {
 type Config struct {
 	Users  surface.SessionResolver
 	Gate   Gate
+	Open   []string // the plans that Gate lets in, for the refusal of others
 	Limits Limiter
 	Skills SkillViewer
 	Calls  Invoker

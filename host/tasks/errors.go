@@ -3,6 +3,10 @@ package tasks
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
@@ -19,7 +23,6 @@ const (
 var (
 	errTaskNotFound  = surface.Error{Code: CodeTaskNotFound, Message: "Task not found"}
 	errUncancelable  = surface.Error{Code: surface.CodeInvalidParams, Message: "Invalid state transition"}
-	errPlanRequired  = surface.Error{Code: CodePlanRequired, Message: "Paid plan required: A2A needs a Pro, Organization or Enterprise plan"}
 	errParse         = surface.Error{Code: surface.CodeParse, Message: "Parse error: the body is not valid JSON"}
 	errInternal      = surface.Error{Code: surface.CodeInternal, Message: "Internal error"}
 	errOtherContent  = invalidParams("this messageId was used for a message with other content")
@@ -44,7 +47,28 @@ func invalidParams(format string, args ...any) surface.Error {
 	return surface.Error{Code: surface.CodeInvalidParams, Message: "Invalid params: " + fmt.Sprintf(format, args...)}
 }
 
+// builtInPlans are the plans that open the endpoint where the operator names none.
+var builtInPlans = []string{"enterprise", "organization", "pro"}
+
+// planRequired names the plans that open the endpoint.
+func planRequired(plans []string) surface.Error {
+	need := "one of the plans " + strings.Join(plans, ", ")
+	switch {
+	case slices.Equal(plans, builtInPlans):
+		need = "a Pro, Organization or Enterprise plan"
+	case len(plans) == 0:
+		need = "a plan that opens it, and this daemon has none"
+	}
+	return surface.Error{Code: CodePlanRequired, Message: "Paid plan required: A2A needs " + need}
+}
+
+// maxEchoed bounds what a caller gets back of its own words, in bytes.
+const maxEchoed = 256
+
 func skillNotFound(id string) surface.Error {
+	if len(id) > maxEchoed {
+		id = strings.ToValidUTF8(id[:maxEchoed], "") + "…"
+	}
 	return surface.Error{Code: CodeSkillNotFound, Message: fmt.Sprintf("Skill not found: %q", id)}
 }
 
@@ -101,13 +125,14 @@ var endings = map[world.Kind]ending{
 	world.KindEngineMissing: {err: errUnavailable},
 	world.KindNoHandler:     {err: errUnavailable},
 	world.KindConvention:    {failed: "the skill broke its calling convention"},
-	world.KindExecution:     {failed: "the skill raised an error"},
+	world.KindExecution:     {failed: "the skill raised an error, or went over its bounds of time, steps, memory or output"},
 	world.KindBadOutput:     {failed: "the skill's output is not a JSON object"},
 	world.KindDeadline:      {failed: fmt.Sprintf("the skill took longer than %v", CallDeadline)},
 	world.KindCanceled:      {err: errResend},
 	world.KindUnconfirmed:   {err: errResend},
 	world.KindNotCommitted:  {err: errNotRun},
-	world.KindCapacity:      {err: surface.Error{Code: surface.CodeInternal, Message: "Internal error: too much is under way; send the same message again later"}},
+	world.KindCapacity: {err: surface.Error{Code: surface.CodeInternal, Message: "Internal error: too much is under way; send the same message again later",
+		Data: jsontext.Value(`{"retryAfter":1}`)}},
 	// What was done stands in the journal, and for ever under this message's id.
 	world.KindEffectsUnrecorded: {failed: "effects were requested but the invocation was not confirmed committed; effect records:"},
 

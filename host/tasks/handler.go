@@ -65,7 +65,7 @@ func (h *Handler) post(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		return h.deny(err).LeftUnread()
 	}
 	if !h.cfg.Gate(session.Plan) {
-		return refuse("", errPlanRequired).LeftUnread()
+		return refuse("", planRequired(h.cfg.Open)).LeftUnread()
 	}
 	if kind, _, err := mime.ParseMediaType(strings.Join(r.Header.Values("Content-Type"), ", ")); err != nil || kind != surface.TypeJSON {
 		return refuse("", errContentType).LeftUnread()
@@ -143,7 +143,11 @@ func (h *Handler) deny(err error) surface.Reply {
 		h.door.Log("credential", err)
 	}
 	if !known {
-		return refuse("", errInternal)
+		e := errInternal
+		if msg := world.Message(err); msg != "" {
+			e.Message += ": " + msg
+		}
+		return refuse("", e)
 	}
 	reply := refuse("", surface.Error{Code: CodeUnauthorized, Message: "Unauthorized: " + text})
 	challenge := []string{}
