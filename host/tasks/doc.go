@@ -51,11 +51,12 @@ type Invoker interface {
 	Invoke(ctx context.Context, c coordinator.Call) (coordinator.Result, error)
 }
 
-// Keeper keeps finished tasks.
+// Keeper keeps finished tasks, and knows of each call whether it was begun.
 type Keeper interface {
 	Kept(ctx context.Context, kind string, key world.Ref) (store.Kept, error)
 	Keep(ctx context.Context, k store.Kept, replace bool) (store.Kept, error)
 	SweepKept(ctx context.Context, ended time.Time, limit int) (int, error)
+	Invocation(ctx context.Context, id world.InvocationID) (store.Invocation, error)
 }
 
 // Gate says whether a plan may use the endpoint.

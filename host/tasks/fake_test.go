@@ -34,6 +34,7 @@ type house struct {
 	wait   time.Duration
 	invoke func(context.Context, coordinator.Call) (coordinator.Result, error)
 	broken error // of the store
+	states map[world.InvocationID]store.State
 }
 
 func newHouse(t *testing.T) *house {
@@ -110,6 +111,10 @@ func (h *house) Keep(_ context.Context, k store.Kept, _ bool) (store.Kept, error
 	}
 	h.kept[k.Kind+k.Key.String()] = k
 	return k, nil
+}
+
+func (h *house) Invocation(_ context.Context, id world.InvocationID) (store.Invocation, error) {
+	return store.Invocation{State: h.states[id]}, nil
 }
 
 func (h *house) SweepKept(_ context.Context, ended time.Time, limit int) (n int, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -121,10 +122,10 @@ func (h *Handler) finish(ctx context.Context, s world.Session, m *message, id st
 	if err != nil {
 		return nil, err
 	}
-	if wait := h.cfg.Limits.Admit(s, d.RateClass); wait > 0 {
-		return nil, limited{wait}
-	}
 	r := begun(s, m, id)
+	if err := h.count(ctx, s, d, r.Task.Metadata.Invocation); err != nil {
+		return nil, err
+	}
 	if err := h.call(ctx, s, d.ID, args, &r.Task); err != nil {
 		return nil, err
 	}
@@ -141,6 +142,21 @@ func (h *Handler) finish(ctx context.Context, s world.Session, m *message, id st
 type limited struct{ wait time.Duration }
 
 func (limited) Error() string { return "rate limit exceeded" }
+
+// count takes a call out of the user's pool, unless it was begun before, and its end was
+// lost: that one counted then.
+func (h *Handler) count(ctx context.Context, s world.Session, d *world.Descriptor, id world.InvocationID) error {
+	ctx, cancel := context.WithTimeout(ctx, StoreTimeout)
+	defer cancel()
+	earlier, err := h.cfg.Tasks.Invocation(ctx, id)
+	if err != nil || earlier.State != store.StateUnknown {
+		return err
+	}
+	if wait := h.cfg.Limits.Admit(s, d.RateClass); wait > 0 {
+		return limited{wait}
+	}
+	return nil
+}
 
 // skill finds what the session sees.
 func (h *Handler) skill(ctx context.Context, s world.Session, id string) (*world.Descriptor, error) {
@@ -166,9 +182,15 @@ func (h *Handler) call(ctx context.Context, s world.Session, skill string, args 
 	ctx, cancel := context.WithTimeout(ctx, CallDeadline)
 	defer cancel()
 	what := skill + " " + t.ID
+	var ran atomic.Bool
+	slot := func(ctx context.Context) (func(), error) {
+		release, err := h.slot(ctx)
+		ran.Store(err == nil)
+		return release, err
+	}
 	res, err := surface.Within(ctx, Grace, h.door.Late(what), func(ctx context.Context) (coordinator.Result, error) {
 		return h.cfg.Calls.Invoke(ctx, coordinator.Call{
-			Surface: world.SurfaceTasks, Session: s, Skill: skill, Task: t.ID, Args: args, Slot: h.slot,
+			Surface: world.SurfaceTasks, Session: s, Skill: skill, Task: t.ID, Args: args, Slot: slot,
 		})
 	})
 	if err == nil {
@@ -176,6 +198,9 @@ func (h *Handler) call(ctx context.Context, s world.Session, skill string, args 
 		return nil
 	}
 	kind := surface.KindOf(err)
+	if kind == world.KindDeadline && !ran.Load() {
+		kind = world.KindCapacity // all its time went by in waiting for its turn
+	}
 	e, known := endings[kind]
 	if !known {
 		e = endings[world.KindInternal]

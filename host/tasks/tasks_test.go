@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -203,7 +204,12 @@ func TestPanics(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
-		h.invoke = func(ctx context.Context, _ coordinator.Call) (coordinator.Result, error) {
+		h.invoke = func(ctx context.Context, c coordinator.Call) (coordinator.Result, error) {
+			release, err := c.Slot(ctx)
+			if err != nil {
+				return coordinator.Result{}, err
+			}
+			defer release()
 			<-ctx.Done()
 			return coordinator.Result{}, world.Wrap(world.KindDeadline, "test", ctx.Err())
 		}
@@ -221,6 +227,39 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// TestATurnThatNeverCame: a call whose time went by before its turn says nothing of the
+// skill, nothing is kept, and the same message may be sent again.
+func TestATurnThatNeverCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.invoke = func(ctx context.Context, _ coordinator.Call) (coordinator.Result, error) {
+			<-ctx.Done() // the calls before it in the episode take all of its time
+			return coordinator.Result{}, world.Wrap(world.KindDeadline, "test", ctx.Err())
+		}
+		if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Code != surface.CodeInternal || len(h.kept) != 0 {
+			t.Errorf("%+v", got)
+		}
+		h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) { return answer(`{"ok":true}`), nil }
+		if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Result.Status.State != Completed {
+			t.Errorf("again: %+v", got)
+		}
+	})
+}
+
+// TestALostTaskDoesNotCount: a call that was begun counted then, and its message is answered
+// also when the pool is empty; another one is refused.
+func TestALostTaskDoesNotCount(t *testing.T) {
+	h := newHouse(t)
+	h.wait = time.Minute
+	for state, want := range map[store.State]int{store.StateUnknown: http.StatusTooManyRequests, store.StateOpen: http.StatusOK, store.StateCommitted: http.StatusOK} {
+		message := fmt.Sprint("m", state)
+		h.states = map[world.InvocationID]store.State{world.TaskInvocation("ada", derived("task", "ada", message)): state}
+		if got := h.post(t.Context(), "ada:pro", sendText(message, "why")); got.status != want || (want == http.StatusOK) != (got.Result.Status.State == Completed) {
+			t.Errorf("%v: %d %+v", state, got.status, got)
+		}
+	}
 }
 
 // TestCapacity: more than MaxRunning wait, and more than MaxFlights are turned away at once.

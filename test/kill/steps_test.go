@@ -44,7 +44,7 @@ func serveUntil(step, db, root string) error {
 	if err != nil {
 		return err
 	}
-	d, err := daemon.New(ctx, core, daemon.Config{Bind: "127.0.0.1:0", WorkspaceRoot: root, RuntimeDir: filepath.Dir(db)})
+	d, err := daemon.New(ctx, core, daemon.Config{Bind: "127.0.0.1:0", WorkspaceRoot: root, RuntimeDir: filepath.Dir(db), Plans: killPlans()})
 	if err != nil {
 		return err
 	}
