@@ -65,6 +65,7 @@ func TestSmoke(t *testing.T) {
 		"One caller, in flushes of its disk":                    6,
 		"Many callers: World beside servers that store nothing": 8,
 		"Many callers: the figures behind it":                   8,
+		"Users' tasks beside calls over MCP":                    2,
 		"A log of 300 entries beside one of 100":                5,
 		"Asking what happened":                                  3,
 		"Memory after that work":                                1,

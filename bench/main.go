@@ -152,6 +152,7 @@ func sections() []section {
 	return []section{
 		{"one", (*bench).oneCaller},
 		{"many", (*bench).manyCallers},
+		{"tasks", (*bench).taskCalls},
 		{"start", (*bench).starting},
 		{"size", (*bench).bySize},
 		{"history", (*bench).history},

@@ -366,9 +366,12 @@ func (k *keySet) read(ctx context.Context) ([]crypto.PublicKey, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", where, resp.Status)
+	}
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s: %w", where, resp.Status, errors.Join(err))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return publicKeys(text)
 }

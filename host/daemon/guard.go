@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"ailang.dev/world/host/tasks"
 )
 
 // guard refuses, before any routing, what a web page or a rebound name could send: a Host
@@ -24,9 +26,9 @@ var publicPaths = map[string]bool{
 	"/api/v1/a2a": true, "/.well-known/oauth-protected-resource": true,
 }
 
-// originExempt needs no Origin check: it is made for pages of other origins, carries no
-// cookie and demands a bearer token.
-const originExempt = "/api/v1/a2a"
+// originExempt need no Origin check: they are made for pages of other origins. The endpoint
+// carries no cookie and demands a bearer token; the metadata is no secret.
+var originExempt = map[string]bool{tasks.Path: true, metadataPath: true}
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
@@ -35,10 +37,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.body))
 	}
 	public := g.public != nil && sameHost(r.Host, g.public)
+	if r.URL.Path == tasks.Path {
+		tasks.AllowOrigins(w.Header()) // also of what is refused here
+	}
 	switch {
 	case !public && !loopbackHost(r.Host):
 		deny(w, "Host must be a loopback name, or the host of --public-url")
-	case r.URL.Path != originExempt && !g.originOK(r.Header.Values("Origin")):
+	case !originExempt[r.URL.Path] && !g.originOK(r.Header.Values("Origin")):
 		deny(w, "Origin must be a loopback origin, or that of --public-url")
 	case public && !publicPaths[r.URL.Path]:
 		http.NotFound(w, r)

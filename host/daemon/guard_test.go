@@ -79,6 +79,8 @@ func TestGuard(t *testing.T) {
 		{name: "file origin", host: "127.0.0.1", origin: []string{"file://localhost"}, want: 403},
 		{name: "two origins", host: "127.0.0.1", origin: []string{"http://localhost", "https://evil.example"}, want: 403},
 		{name: "foreign origin at the task endpoint", host: "127.0.0.1", path: "/api/v1/a2a", origin: []string{"https://evil.example"}, want: served},
+		{name: "foreign origin at the metadata", host: "127.0.0.1", path: "/.well-known/oauth-protected-resource", origin: []string{"https://evil.example"}, want: served},
+		{name: "rebound name at the metadata", host: "evil.example", path: "/.well-known/oauth-protected-resource", want: 403},
 		{name: "rebound name at the task endpoint", host: "evil.example", path: "/api/v1/a2a", want: 403},
 
 		{name: "public name, agents' door", host: "world.example.org", path: "/mcp/", public: true, want: served},
@@ -108,6 +110,9 @@ func TestGuard(t *testing.T) {
 			g.ServeHTTP(w, r)
 			if w.Code != c.want {
 				t.Fatalf("%d %s, want %d", w.Code, w.Body, c.want)
+			}
+			if read := w.Header().Get("Access-Control-Allow-Origin") == "*"; read != (c.path == "/api/v1/a2a") {
+				t.Errorf("pages of any origin may read it: %v", read)
 			}
 			if w.Code == 403 && w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
 				t.Fatalf("Content-Type %q", w.Header().Get("Content-Type"))

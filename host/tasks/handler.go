@@ -15,7 +15,7 @@ import (
 // ServeHTTP answers one request. Pages of any origin may call and read the answer, whatever
 // it is: what a caller may do follows from the bearer token alone.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	allowOrigins(w.Header())
+	AllowOrigins(w.Header())
 	switch r.Method {
 	case http.MethodPost:
 		h.servePost(w, r)
@@ -32,7 +32,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const allowedMethods = "POST, OPTIONS"
 
-func allowOrigins(h http.Header) {
+// AllowOrigins lets pages of any origin read an answer of the endpoint.
+func AllowOrigins(h http.Header) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Set("Access-Control-Allow-Methods", allowedMethods)
 	h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization")

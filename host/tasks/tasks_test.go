@@ -138,7 +138,10 @@ func TestEveryKindHasAnEnding(t *testing.T) {
 		if kind == world.KindEffectsUnrecorded {
 			failure = &world.EffectsUnrecordedError{Refs: []world.Ref{hashref.Zero}, Cause: cause}
 		}
-		h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) {
+		h.invoke = func(ctx context.Context, c coordinator.Call) (coordinator.Result, error) {
+			if release, err := c.Slot(ctx); err == nil { // its turn came
+				defer release()
+			}
 			return coordinator.Result{}, failure
 		}
 		got := h.post(t.Context(), "ada:pro", sendText("m", "why"))
