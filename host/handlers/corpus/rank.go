@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"zombiezen.com/go/sqlite"
+
+	"ailang.dev/world/host/hashref"
 )
 
 // BM25's constants, and what a word weighs in a title and a heading beside the text.
@@ -105,24 +107,12 @@ func (s *searcher) rank(stem *stemmer) ([]scored, error) {
 	}
 	all := make([]scored, 0, len(s.ids))
 	titles := map[string][]float64{}
-	for _, id := range s.ids {
-		r := scored{id: id}
-		found := false
-		var title string
-		var length float64
-		err := exec(s.c, "SELECT p.doc, p.section, p.heading, p.text, p.sum, p.length, d.title FROM passages p JOIN documents d ON d.seq = p.doc WHERE p.id = ?", func(st *sqlite.Stmt) error {
-			found = true
-			r.doc, r.section, r.heading, r.text, r.sum = st.ColumnInt64(0), st.ColumnText(1), st.ColumnText(2), st.ColumnText(3), st.ColumnText(4)
-			length, title = float64(st.ColumnInt64(5)), st.ColumnText(6)
-			return nil
-		}, id)
-		if err == nil && !found {
-			err = damaged("corpus.Search", s.name, fmt.Errorf("passage %d is not there", id))
-		}
-		if err != nil {
-			return nil, err
-		}
-		freq := make([]float64, len(s.terms))
+	read := 0
+	err := exec(s.c, `SELECT p.id, p.doc, p.section, p.heading, p.text, p.sum, p.length, d.title FROM passages p JOIN documents d ON d.seq = p.doc
+		WHERE p.id IN (SELECT value FROM json_each(?))`, func(st *sqlite.Stmt) error {
+		read++
+		r := scored{id: st.ColumnInt64(0), doc: st.ColumnInt64(1), section: st.ColumnText(2), heading: st.ColumnText(3), text: st.ColumnText(4), sum: st.ColumnText(5)}
+		freq, title := make([]float64, len(s.terms)), st.ColumnText(7)
 		base, ok := titles[title]
 		if !ok {
 			base = make([]float64, len(s.terms))
@@ -131,11 +121,17 @@ func (s *searcher) rank(stem *stemmer) ([]scored, error) {
 		}
 		copy(freq, base)
 		c.count(r.heading, headingWeight, freq, nil)
-		c.count(r.text, 1/(1-b+b*length/average), freq, nil)
-		r.score = s.score(freq)
-		if r.score > 0 {
+		c.count(r.text, 1/(1-b+b*float64(st.ColumnInt64(6))/average), freq, nil)
+		if r.score = s.score(freq); r.score > 0 {
 			all = append(all, r)
 		}
+		return nil
+	}, string(hashref.MustMarshal(s.ids)))
+	if err == nil && read != len(s.ids) {
+		err = damaged("corpus.Search", s.name, fmt.Errorf("of %d passages %d are there", len(s.ids), read))
+	}
+	if err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(all, func(x, y scored) int {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.id, y.id))

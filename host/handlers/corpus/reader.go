@@ -14,6 +14,9 @@ import (
 // readers is how many searches of one corpus run at once; more wait.
 const readers = 4
 
+// pageCache is what each of the readers may keep of an index in memory: 16 MB.
+const pageCache = "PRAGMA cache_size = -16384"
+
 // Library reads the corpora of a folder. An index that another process changed is read as it
 // is now; one that was put in the place of another is opened anew. It is safe for concurrent
 // use.
@@ -81,7 +84,8 @@ func (l *Library) shelf(name string) (*shelf, error) {
 		s = nil
 	}
 	if s == nil {
-		pool, err := sqlitex.NewPool(indexPath(l.dir, name), sqlitex.PoolOptions{Flags: sqlite.OpenReadOnly, PoolSize: readers})
+		pool, err := sqlitex.NewPool(indexPath(l.dir, name), sqlitex.PoolOptions{Flags: sqlite.OpenReadOnly, PoolSize: readers,
+			PrepareConn: func(c *sqlite.Conn) error { return sqlitex.ExecuteTransient(c, pageCache, nil) }})
 		if err != nil {
 			return nil, err
 		}

@@ -230,7 +230,7 @@ func (s *searcher) expand(t *term) error {
 	p := t.stems[0]
 	return exec(s.c, `SELECT term, n FROM (SELECT term, n FROM terms WHERE term >= ? AND term < ? AND n > 0 LIMIT ?) ORDER BY n DESC, term LIMIT ?`, func(st *sqlite.Stmt) error {
 		n := st.ColumnInt64(1)
-		if len(t.any) == 0 || t.df+n <= 2*rankBudget {
+		if len(t.any) == 0 || t.df+n <= rankBudget {
 			t.any, t.df = append(t.any, st.ColumnText(0)), t.df+n
 		} else {
 			s.full = true
