@@ -105,22 +105,26 @@ func AddStarter(ctx context.Context, db string, store ingest.Store) (ingest.Resu
 	return ingest.Add(ctx, ingest.Request{Corpus: LibraryCorpus, Starter: packs.Starter(), Dir: corpus.Dir(db), Store: store})
 }
 
-// addProgress tells on stderr how far an add is, once a second.
+// addProgress tells on stderr how far an add is: once a second while it gets on, every tenth
+// while one file takes long.
 func (a *app) addProgress(name string) (tell func(ingest.Progress), stop func()) {
 	var at atomic.Pointer[ingest.Progress]
+	at.Store(&ingest.Progress{Path: "…"})
 	done := make(chan struct{})
 	tick := time.NewTicker(progressAfter)
 	go func() {
+		told, quiet := -1, 0
 		for {
 			select {
 			case <-done:
 				return
 			case <-tick.C:
-				if p := at.Load(); p != nil {
-					fmt.Fprintf(a.stderr, "%s: %d of %d files, %d MB …\n", name, p.Files, p.Of, p.Bytes>>20)
-				} else {
-					fmt.Fprintf(a.stderr, "%s: reading …\n", name)
+				p := at.Load()
+				if quiet++; p.Files == told && quiet < 10 {
+					continue
 				}
+				told, quiet = p.Files, 0
+				fmt.Fprintf(a.stderr, "%s: %d of %d files, %d MB; reading %s\n", name, p.Files, p.Of, p.Bytes>>20, printable(p.Path, false))
 			}
 		}
 	}()

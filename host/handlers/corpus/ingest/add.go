@@ -42,6 +42,7 @@ type Request struct {
 type Progress struct {
 	Files, Of int
 	Bytes     int64
+	Path      string // of the file that is being read
 }
 
 // Result is what an add did.
@@ -118,11 +119,11 @@ func (a *adder) run(ctx context.Context, files []file) (err error) {
 		if ctx.Err() != nil {
 			return &world.Error{Op: "ingest.Add", Kind: world.KindCanceled, Err: ctx.Err(), Msg: "stopped; the same command again goes on with it"}
 		}
+		if a.r.Tell != nil {
+			a.r.Tell(Progress{Files: i, Of: len(files), Bytes: a.res.Bytes, Path: f.rel})
+		}
 		if err := a.file(ctx, f); err != nil {
 			return err
-		}
-		if a.r.Tell != nil {
-			a.r.Tell(Progress{Files: i + 1, Of: len(files), Bytes: a.res.Bytes})
 		}
 	}
 	if err := a.flush(ctx); err != nil || !a.changed {

@@ -14,15 +14,15 @@ import (
 
 // Bounds of what is read.
 const (
-	MaxFile    = 64 << 20 // bytes of one file
-	MaxFiles   = 200_000  // files of one add
-	MaxDepth   = 64       // folders within one another
-	MaxLine    = 8 << 20  // bytes of a line of JSON Lines
-	maxFront   = 16 << 10 // bytes of front matter
-	maxNesting = 400      // elements of HTML within one another
-	PDFTimeout = 60 * time.Second
-	MaxPages   = 10_000  // of one PDF
-	pdfMemory  = 4 << 10 // pages of 64 KiB that a PDF may take
+	MaxFile    = 64 << 20        // bytes of one file
+	MaxFiles   = 200_000         // files of one add
+	MaxDepth   = 64              // folders within one another
+	MaxLine    = 8 << 20         // bytes of a line of JSON Lines
+	maxFront   = 16 << 10        // bytes of front matter
+	maxNesting = 400             // elements of HTML within one another
+	PDFTimeout = 3 * time.Minute // for one; three thousand pages take half of one
+	MaxPages   = 10_000          // of one PDF
+	pdfMemory  = 4 << 10         // pages of 64 KiB that a PDF may take
 )
 
 // Media of what is read.
