@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"unicode/utf8"
 
@@ -18,6 +19,9 @@ const (
 	b             = 0.5
 	titleWeight   = 3.0
 	headingWeight = 2.0
+	// closeness is what two terms add that stand within closeBy words of one another.
+	closeness = 0.3
+	closeBy   = 4
 )
 
 // scored is a candidate with its score.
@@ -26,6 +30,9 @@ type scored struct {
 	section, heading, text, sum string
 	score                       float64
 }
+
+// nearness is which terms stand close to one another: of each term a bit for those after it.
+type nearness [maxUnits]uint32
 
 // counter counts a query's terms in texts.
 type counter struct {
@@ -36,6 +43,7 @@ type counter struct {
 	// no other word need be looked at.
 	letters [256]bool
 	row     []word
+	near    nearness // of the texts counted last
 }
 
 func (s *searcher) counter(stem *stemmer) *counter {
@@ -69,6 +77,7 @@ func (c *counter) count(text string, weight float64, freq []float64, each func(f
 		row = append(row, w)
 	})
 	c.row = row
+	before, place := -1, 0 // the term that was met last, and where
 	for at, w := range row {
 		if w.stem == "" {
 			continue
@@ -82,6 +91,10 @@ func (c *counter) count(text string, weight float64, freq []float64, each func(f
 				}
 			}
 			freq[i] += weight
+			if before >= 0 && before != i && at-place <= closeBy {
+				c.near[min(before, i)] |= 1 << max(before, i)
+			}
+			before, place = i, last
 			if each != nil {
 				each(w.start, row[last].end)
 			}
@@ -121,8 +134,9 @@ func (s *searcher) rank(stem *stemmer) ([]scored, error) {
 		}
 		copy(freq, base)
 		c.count(r.heading, headingWeight, freq, nil)
+		c.near = nearness{}
 		c.count(r.text, 1/(1-b+b*float64(st.ColumnInt64(6))/average), freq, nil)
-		if r.score = s.score(freq); r.score > 0 {
+		if r.score = s.score(freq, c.near); r.score > 0 {
 			all = append(all, r)
 		}
 		return nil
@@ -139,12 +153,22 @@ func (s *searcher) rank(stem *stemmer) ([]scored, error) {
 	return all, nil
 }
 
-// score is BM25 over fields, times how much of the query is there at all.
-func (s *searcher) score(freq []float64) float64 {
+// idf is how much a term says by being rare.
+func (s *searcher) idf(t *term) float64 {
+	return max(math.Log(1+(float64(s.m.passages)-float64(t.df)+0.5)/(float64(t.df)+0.5)), 0.01) * float64(1+t.again)
+}
+
+// score is BM25 over fields, with something for terms that stand close together, times how
+// much of the query is there at all.
+func (s *searcher) score(freq []float64, near nearness) float64 {
 	var score, have, want float64
+	for i, others := range near {
+		for ; others != 0; others &= others - 1 {
+			score += closeness * min(s.idf(s.terms[i]), s.idf(s.terms[bits.TrailingZeros32(others)]))
+		}
+	}
 	for i, t := range s.terms {
-		idf := math.Log(1 + (float64(s.m.passages)-float64(t.df)+0.5)/(float64(t.df)+0.5))
-		idf = max(idf, 0.01) * float64(1+t.again)
+		idf := s.idf(t)
 		want += idf
 		if freq[i] > 0 {
 			have += idf
