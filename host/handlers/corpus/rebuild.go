@@ -62,6 +62,7 @@ func fill(ctx context.Context, dir, name string, list []listed, objects Objects,
 	defer w.Close()
 	var batch []Entry
 	n, size := 0, 0
+	taken := map[string]bool{}
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -84,7 +85,11 @@ func fill(ctx context.Context, dir, name string, list []listed, objects Objects,
 			missing(l.ID, err)
 			continue
 		}
-		batch = append(batch, Entry{Origin: l.Origin, Path: l.Path, Original: l.Original, Options: l.Options, Doc: d, Object: o, id: l.ID})
+		e := Entry{Name: l.ID, Origin: l.Origin, Path: l.Path, Original: l.Original, Options: l.Options, Doc: d, Object: o}
+		if !taken[l.ID] { // twice only if the index was not written after the list was
+			e.id, taken[l.ID] = l.ID, true
+		}
+		batch = append(batch, e)
 		if size += len(o.Payload); size >= batchBytes || len(batch) >= batchDocuments {
 			if err := flush(); err != nil {
 				return 0, err

@@ -16,6 +16,7 @@ const (
 	batchBytes     = 4 << 20 // bytes of objects, beyond which a batch ends
 	batchDocuments = 500
 	maxFailures    = 1000 // failures that are told one by one
+	maxOption      = 256  // bytes of a kind or an author that is given
 )
 
 // Store is where documents' objects go.
@@ -78,6 +79,11 @@ func Add(ctx context.Context, r Request) (Result, error) {
 	if err := corpus.CheckName(r.Corpus); err != nil {
 		return a.res, err
 	}
+	if len(r.Kind) > maxOption || len(r.Author) > maxOption {
+		return a.res, world.Errorf(world.KindBadRequest, "ingest.Add", "kind and author must be at most %d bytes", maxOption)
+	}
+	r.Kind, r.Author = strings.ToValidUTF8(r.Kind, "\ufffd"), strings.ToValidUTF8(r.Author, "\ufffd")
+	a.r = r
 	w := &walker{}
 	for _, p := range r.Paths {
 		if err := w.walk(ctx, p); err != nil {
@@ -105,7 +111,7 @@ const starterPrefix = "starter:"
 func (a *adder) fail(path string, err error) {
 	a.res.Failures++
 	if len(a.res.Failed) < maxFailures {
-		a.res.Failed = append(a.res.Failed, Failure{path, whyNot(err)})
+		a.res.Failed = append(a.res.Failed, failure(path, err))
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	MaxFiles   = 200_000         // files of one add
 	MaxDepth   = 64              // folders within one another
 	MaxLine    = 8 << 20         // bytes of a line of JSON Lines
+	maxLineID  = 256             // bytes of the id of one
 	maxFront   = 16 << 10        // bytes of front matter
 	maxNesting = 400             // elements of HTML within one another
 	PDFTimeout = 3 * time.Minute // for one; three thousand pages take half of one

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +35,12 @@ type walker struct {
 }
 
 func (w *walker) fail(path string, err error) {
-	w.failed = append(w.failed, Failure{path, whyNot(err)})
+	w.failed = append(w.failed, failure(path, err))
+}
+
+// failure tells of a file; a name that is no text is made one.
+func failure(path string, err error) Failure {
+	return Failure{strings.ToValidUTF8(path, "\ufffd"), strings.ToValidUTF8(whyNot(err), "\ufffd")}
 }
 
 // whyNot is an error's reason without the path, which is told beside it.
@@ -107,6 +113,9 @@ func (w *walker) take(path, rel string, mode fs.FileMode) {
 		return
 	case !mode.IsRegular():
 		w.fail(path, reason("it is %s and no file", special(mode)))
+		return
+	case !utf8.ValidString(path):
+		w.fail(path, reason("its name is not valid UTF-8"))
 		return
 	}
 	w.seen[path] = true

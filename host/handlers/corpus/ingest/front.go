@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
 
 	"ailang.dev/world/host/handlers/corpus"
 )
@@ -39,6 +41,11 @@ func frontMatter(text []byte) (front, body []byte, err error) {
 func applyFront(d *corpus.Document, front []byte) error {
 	if len(front) == 0 {
 		return nil
+	}
+	for _, t := range lexer.Tokenize(string(front)) {
+		if t.Type == token.AnchorType || t.Type == token.AliasType { // a few lines of them make gigabytes
+			return reason("its front matter has anchors or aliases, which are not read")
+		}
 	}
 	var m map[string]any
 	if err := yaml.Unmarshal(front, &m); err != nil {

@@ -30,13 +30,16 @@ var blocks = map[atom.Atom]bool{
 func decodeHTML(src []byte) (*corpus.Document, error) {
 	root, err := html.Parse(bytes.NewReader(src))
 	if err != nil {
-		return nil, reason("it cannot be read as HTML: %.120v", err)
+		return nil, reason("it cannot be read: %.120v", err)
 	}
 	d := &corpus.Document{Media: mediaHTML}
 	p := &page{out: &outline{}, doc: d}
 	p.head(root, 0)
 	p.walk(root, 0)
 	p.end()
+	if p.deep {
+		return nil, tooDeep
+	}
 	d.Sections = p.out.done()
 	if d.Title == "" {
 		d.Title = p.first
@@ -52,6 +55,8 @@ type page struct {
 	buf   strings.Builder
 	deep  bool // something was too deep to be read
 }
+
+const tooDeep = reasonError("its elements are too deep within one another")
 
 func attr(n *html.Node, name string) string {
 	for _, a := range n.Attr {

@@ -42,18 +42,23 @@ func decodeMarkdown(src []byte) (*corpus.Document, error) {
 			m.out.paragraph(m.block(n, 0))
 		}
 	}
+	if m.deep {
+		return nil, tooDeep
+	}
 	d.Sections = m.out.done()
 	return d, nil
 }
 
 type markdown struct {
-	src []byte
-	out *outline
+	src  []byte
+	out  *outline
+	deep bool // something was too deep to be read
 }
 
 // block is a block's text, by its structure.
 func (m *markdown) block(n ast.Node, depth int) string {
 	if depth > maxNesting {
+		m.deep = true
 		return ""
 	}
 	switch v := n.(type) {

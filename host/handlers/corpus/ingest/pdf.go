@@ -21,9 +21,10 @@ import (
 
 // pdfReader reads PDFs with PDFium, which runs as WebAssembly: it has bounded memory, no
 // files, no network, and is stopped after PDFTimeout, whatever a PDF makes of it. It is
-// compiled at the first PDF, and anew after one that had to be stopped. It is for one
+// compiled at the first PDF, and made anew after one that had to be stopped. It is for one
 // goroutine.
 type pdfReader struct {
+	cache  wazero.CompilationCache
 	pool   pdfium.Pool
 	cancel context.CancelFunc
 }
@@ -32,11 +33,14 @@ func (r *pdfReader) open() error {
 	if r.pool != nil {
 		return nil
 	}
+	if r.cache == nil {
+		r.cache = wazero.NewCompilationCache()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	pool, err := webassembly.Init(webassembly.Config{
 		Context: ctx, MaxIdle: 1, MaxTotal: 1, Stdout: io.Discard, Stderr: io.Discard,
 		FSConfig: wazero.NewFSConfig(), // without any folder
-		RuntimeConfig: wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemory).WithCloseOnContextDone(true).
+		RuntimeConfig: wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemory).WithCloseOnContextDone(true).WithCompilationCache(r.cache).
 			WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesExceptionHandling),
 	})
 	if err != nil {
@@ -47,7 +51,17 @@ func (r *pdfReader) open() error {
 	return nil
 }
 
+// close gives up everything.
 func (r *pdfReader) close() {
+	r.stop()
+	if r.cache != nil {
+		_ = r.cache.Close(context.Background()) // in memory
+		r.cache = nil
+	}
+}
+
+// stop ends what runs; the next PDF begins anew.
+func (r *pdfReader) stop() {
 	if r.pool == nil {
 		return
 	}
@@ -67,16 +81,16 @@ func (r *pdfReader) decode(ctx context.Context, src []byte, limit time.Duration)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	stop := context.AfterFunc(ctx, r.cancel)
+	unwatch := context.AfterFunc(ctx, r.cancel)
 	defer func() {
 		v := recover()
-		stop()
+		unwatch()
 		switch {
 		case ctx.Err() != nil:
-			r.close()
+			r.stop()
 			d, err = nil, reason("reading it took longer than %v", limit)
 		case v != nil:
-			r.close()
+			r.stop()
 			d, err = nil, reason("it is a broken PDF")
 		}
 	}()

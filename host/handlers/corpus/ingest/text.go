@@ -95,6 +95,9 @@ func decodeLine(text []byte) (made, error) {
 	d := &corpus.Document{Media: mediaLines}
 	applyFields(d, v)
 	id, body := fieldText(v["id"]), fieldText(v["text"])
+	if len(id) > maxLineID {
+		return made{}, reason("its \"id\" is longer than %d bytes", maxLineID)
+	}
 	sections, _ := v["sections"].([]any)
 	o := &outline{}
 	for par := range strings.SplitSeq(emptyLines.ReplaceAllString(strings.ReplaceAll(body, "\r\n", "\n"), "\n\n"), "\n\n") {
