@@ -26,7 +26,7 @@ const (
 
 	// rankBudget is how many places of words SQLite ranks by: of a query's words the rarest are
 	// taken up to this, and the common ones only weigh among what those found.
-	rankBudget = 12_000
+	rankBudget = 6_000
 	// maxExpand and maxRange bound which words a prefix stands for.
 	maxExpand = 48
 	maxRange  = 2000

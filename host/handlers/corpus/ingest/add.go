@@ -156,7 +156,7 @@ func (a *adder) file(ctx context.Context, f file) error {
 		return nil
 	}
 	before := a.res.Failures
-	docs, err := a.dec.decode(ctx, f.path, src, func(line int, err error) { a.fail(f.path+":"+itoa(line), err) })
+	docs, err := a.dec.decode(ctx, f.path, src, func(part string, err error) { a.fail(f.path+part, err) })
 	if err != nil {
 		if ctx.Err() == nil {
 			a.fail(f.path, err)

@@ -76,8 +76,9 @@ func checkUTF8(src []byte) error {
 // decoder makes documents of files. It is for one goroutine.
 type decoder struct{ pdf pdfReader }
 
-// decode makes the documents of one file. bad is told of lines of JSON Lines that are none.
-func (d *decoder) decode(ctx context.Context, path string, src []byte, bad func(line int, err error)) ([]made, error) {
+// decode makes the documents of one file. bad is told of parts of it that are left out, with
+// what names them behind the file's name.
+func (d *decoder) decode(ctx context.Context, path string, src []byte, bad func(part string, err error)) ([]made, error) {
 	if len(bytes.TrimSpace(src)) == 0 {
 		return nil, reason("it is empty")
 	}
@@ -97,13 +98,13 @@ func (d *decoder) decode(ctx context.Context, path string, src []byte, bad func(
 	var doc *corpus.Document
 	switch media {
 	case mediaPDF:
-		doc, err = d.pdf.decode(ctx, src, PDFTimeout)
+		doc, err = d.pdf.decode(ctx, src, PDFTimeout, func(err error) { bad("", err) })
 	case mediaHTML:
 		doc, err = decodeHTML(text)
 	case mediaMarkdown:
 		doc, err = decodeMarkdown(text)
 	case mediaLines:
-		return decodeLines(text, bad), nil
+		return decodeLines(text, func(line int, err error) { bad(":"+itoa(line), err) }), nil
 	default:
 		doc, err = decodeText(text)
 	}

@@ -109,7 +109,7 @@ func FuzzPDF(f *testing.F) {
 		f.Add(src[:at])
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		if d, err := r.decode(context.Background(), src, 20*time.Second); err == nil {
+		if d, err := r.decode(context.Background(), src, 20*time.Second, func(error) {}); err == nil {
 			sound(t, d)
 		} else if strings.Contains(err.Error(), "longer than") {
 			t.Error(err)
@@ -125,10 +125,10 @@ func TestAPDFThatTakesTooLongIsStopped(t *testing.T) {
 	}
 	r := &pdfReader{}
 	defer r.close()
-	if _, err := r.decode(t.Context(), src, time.Nanosecond); err == nil || !strings.Contains(err.Error(), "longer than") {
+	if _, err := r.decode(t.Context(), src, time.Nanosecond, func(error) {}); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("%v", err)
 	}
-	if d, err := r.decode(t.Context(), src, PDFTimeout); err != nil || len(d.Sections) != 2 {
+	if d, err := r.decode(t.Context(), src, PDFTimeout, func(err error) { t.Error(err) }); err != nil || len(d.Sections) != 2 {
 		t.Errorf("%v", err)
 	}
 }

@@ -75,7 +75,8 @@ func (r *pdfReader) stop() {
 }
 
 // decode reads a PDF's text, each page a section.
-func (r *pdfReader) decode(ctx context.Context, src []byte, limit time.Duration) (d *corpus.Document, err error) {
+// Pages that cannot be read are told to bad, and left out.
+func (r *pdfReader) decode(ctx context.Context, src []byte, limit time.Duration, bad func(error)) (d *corpus.Document, err error) {
 	if err := r.open(); err != nil {
 		return nil, err
 	}
@@ -99,10 +100,10 @@ func (r *pdfReader) decode(ctx context.Context, src []byte, limit time.Duration)
 		return nil, err
 	}
 	defer in.Close()
-	return readPDF(in, src)
+	return readPDF(in, src, bad)
 }
 
-func readPDF(in pdfium.Pdfium, src []byte) (*corpus.Document, error) {
+func readPDF(in pdfium.Pdfium, src []byte, bad func(error)) (*corpus.Document, error) {
 	open, err := in.OpenDocument(&requests.OpenDocument{File: &src})
 	switch {
 	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
@@ -135,6 +136,9 @@ func readPDF(in pdfium.Pdfium, src []byte) (*corpus.Document, error) {
 	}
 	if broken > 0 && broken == n.PageCount {
 		return nil, reason("it is a broken PDF: none of its %d pages can be read", broken)
+	}
+	if broken > 0 {
+		bad(reason("%d of its %d pages cannot be read, and are left out", broken, n.PageCount))
 	}
 	if len(d.Sections) == 0 {
 		return nil, reason("it holds no text: its %d pages are pictures, perhaps scans", n.PageCount)
