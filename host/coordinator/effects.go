@@ -17,7 +17,8 @@ import (
 
 // Causes, for stderr.
 var (
-	errInFlight  = errors.New("a call with this task id is running")
+	// ErrInFlight is why an id cannot be taken now: its call is running.
+	ErrInFlight  = errors.New("a call with this task id is running")
 	errOtherCall = errors.New("the task id was used for another skill or other arguments")
 	errNoEntry   = errors.New("an earlier call with this task id planned effects and was not committed")
 )

@@ -149,7 +149,7 @@ func (r *run) claim() (release func(), err error) {
 	r.digest = hashref.Sum(hashref.Ordered(callDigest{r.input.Hash, r.call.Skill}))
 	release, ok := r.c.flights.claim(r.id)
 	if !ok {
-		return nil, &world.Error{Op: "coordinator.claim", Kind: world.KindTaskIDUsed, Subject: string(r.id), Err: errInFlight}
+		return nil, &world.Error{Op: "coordinator.claim", Kind: world.KindTaskIDUsed, Subject: string(r.id), Err: ErrInFlight}
 	}
 	return release, nil
 }

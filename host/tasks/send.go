@@ -182,13 +182,14 @@ func (h *Handler) call(ctx context.Context, s world.Session, skill string, args 
 	ctx, cancel := context.WithTimeout(ctx, CallDeadline)
 	defer cancel()
 	what := skill + " " + t.ID
-	var ran atomic.Bool
+	var ran, over atomic.Bool
 	slot := func(ctx context.Context) (func(), error) {
 		release, err := h.slot(ctx)
 		ran.Store(err == nil)
 		return release, err
 	}
 	res, err := surface.Within(ctx, Grace, h.door.Late(what), func(ctx context.Context) (coordinator.Result, error) {
+		defer over.Store(true)
 		return h.cfg.Calls.Invoke(ctx, coordinator.Call{
 			Surface: world.SurfaceTasks, Session: s, Skill: skill, Task: t.ID, Args: args, Slot: slot,
 		})
@@ -209,6 +210,8 @@ func (h *Handler) call(ctx context.Context, s world.Session, skill string, args 
 		h.door.Log(what, err)
 	}
 	switch {
+	case !over.Load() || errors.Is(err, coordinator.ErrInFlight):
+		return errResend // it was left behind, and may yet become an entry
 	case kind == world.KindNotAuthorized:
 		return skillNotFound(skill)
 	case e.failed == "":

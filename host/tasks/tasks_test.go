@@ -265,6 +265,32 @@ func TestALostTaskDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestACallLeftBehind: what a call comes to that does not end in time is not known yet. No
+// task says that it failed, and the same message is not taken for another.
+func TestACallLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		open := make(chan struct{})
+		h.invoke = func(ctx context.Context, c coordinator.Call) (coordinator.Result, error) {
+			if _, err := c.Slot(ctx); err != nil {
+				return coordinator.Result{}, err
+			}
+			<-open
+			return answer(`{"ok":true}`), nil
+		}
+		if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Message != errResend.Message || len(h.kept) != 0 {
+			t.Errorf("%+v", got)
+		}
+		h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) {
+			return coordinator.Result{}, world.Wrap(world.KindTaskIDUsed, "test", coordinator.ErrInFlight)
+		}
+		if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Message != errResend.Message || len(h.kept) != 0 {
+			t.Errorf("again: %+v", got)
+		}
+		close(open)
+	})
+}
+
 // TestCapacity: more than MaxRunning wait, and more than MaxFlights are turned away at once.
 func TestCapacity(t *testing.T) {
 	h := newHouse(t)
