@@ -44,7 +44,7 @@ func TestAnAddThatIsKilled(t *testing.T) {
 	for _, dir := range []string{"files", "objects"} {
 		must(t, os.Mkdir(filepath.Join(home, dir), 0o700))
 	}
-	for i := range 1500 {
+	for i := range 1000 {
 		text := fmt.Sprintf("# Document %d\n\n", i)
 		for s := range 4 {
 			text += fmt.Sprintf("## %d. Part\n\nThe text of part %d, document %d, number%d.\n\n", s+1, s+1, i, i*4+s)
@@ -52,7 +52,7 @@ func TestAnAddThatIsKilled(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(home, "files", fmt.Sprintf("d%04d.md", i)), []byte(text), 0o600))
 	}
 	kills, last := 0, 0
-	for delay := 40 * time.Millisecond; kills < 40; delay += 15 * time.Millisecond {
+	for delay := 40 * time.Millisecond; kills < 12; delay += 30 * time.Millisecond {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestAnAddThatIsKilled$", "-killed", home)
 		must(t, cmd.Start())
 		kill := time.AfterFunc(delay, func() { cmd.Process.Kill() })
@@ -64,12 +64,12 @@ func TestAnAddThatIsKilled(t *testing.T) {
 		kills++
 		last = wholeDocuments(t, filepath.Join(home, "dir"))
 	}
-	if kills < 3 {
+	if kills < 2 {
 		t.Errorf("it was killed %d times only", kills)
 	}
 	d := newDesk(t, nil)
 	d.files, d.dir = filepath.Join(home, "files"), filepath.Join(home, "dir")
-	if r := d.add(); r.Added+r.Unchanged != 1500 || r.Unchanged < last {
+	if r := d.add(); r.Added+r.Unchanged != 1000 || r.Unchanged < last {
 		t.Errorf("%+v", r)
 	}
 	fresh := newDesk(t, nil)

@@ -94,6 +94,17 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
+// stopsInTime: a PDF that takes too long is stopped, and the next one is read all the same.
+func stopsInTime(t testing.TB, r *pdfReader, src []byte) {
+	t.Helper()
+	if _, err := r.decode(context.Background(), src, time.Nanosecond, func(error) {}); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("%v", err)
+	}
+	if d, err := r.decode(context.Background(), src, PDFTimeout, func(err error) { t.Error(err) }); err != nil || len(d.Sections) != 2 {
+		t.Errorf("%v", err)
+	}
+}
+
 // FuzzPDF: whatever bytes stand in a PDF, it is read or told to be broken, in time.
 func FuzzPDF(f *testing.F) {
 	src, err := os.ReadFile("testdata/two-pages.pdf")
@@ -102,6 +113,7 @@ func FuzzPDF(f *testing.F) {
 	}
 	r := &pdfReader{}
 	f.Cleanup(r.close)
+	stopsInTime(f, r, src)
 	for _, at := range []int{20, 120, 300, 500, 700, len(src) - 40} {
 		changed := append([]byte{}, src...)
 		changed[at] ^= 0x15
@@ -115,20 +127,4 @@ func FuzzPDF(f *testing.F) {
 			t.Error(err)
 		}
 	})
-}
-
-// TestAPDFThatTakesTooLongIsStopped: the next one is read all the same.
-func TestAPDFThatTakesTooLongIsStopped(t *testing.T) {
-	src, err := os.ReadFile("testdata/two-pages.pdf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &pdfReader{}
-	defer r.close()
-	if _, err := r.decode(t.Context(), src, time.Nanosecond, func(error) {}); err == nil || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("%v", err)
-	}
-	if d, err := r.decode(t.Context(), src, PDFTimeout, func(err error) { t.Error(err) }); err != nil || len(d.Sections) != 2 {
-		t.Errorf("%v", err)
-	}
 }

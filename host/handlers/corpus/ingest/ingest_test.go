@@ -157,8 +157,9 @@ not json
 
 func TestPDF(t *testing.T) {
 	b := newBench(t)
-	r := b.add("testdata/two-pages.pdf", "testdata/encrypted.pdf")
-	if r.Added != 1 || r.Failures != 1 || !strings.Contains(r.Failed[0].Reason, "encrypted") {
+	broken := b.put("broken.pdf", "%PDF-1.7\nnothing of it")
+	r := b.add("testdata/two-pages.pdf", "testdata/encrypted.pdf", broken)
+	if r.Added != 1 || r.Failures != 2 || !strings.Contains(r.Failed[0].Reason, "encrypted") || !strings.Contains(r.Failed[1].Reason, "it is a broken PDF") {
 		t.Fatalf("%+v", r)
 	}
 	want := "A small treatise | Ada Writer | 2021-03-04 |  |  | application/pdf | two-pages.pdf\n" +
@@ -181,7 +182,6 @@ func TestFilesThatCannotBeTaken(t *testing.T) {
 	bad("zip.md", "PK\x03\x04\x14\x00\x00", "it is binary: application/zip")
 	bad("picture.txt", "\x89PNG\r\n\x1a\nxxxx", "it is image/png, whatever its name says")
 	bad("lies.pdf", "no pdf at all", "it is named like a PDF and is none: text/plain")
-	bad("broken.pdf", "%PDF-1.7\nnothing of it", "it is a broken PDF")
 	bad("latin.txt", "caf\xe9 text", "it is not valid UTF-8 (byte 3)")
 	bad("utf16.txt", "\xff\xfea", "it holds no text")
 	bad("list.jsonl", "", "it is empty")
