@@ -200,7 +200,7 @@ func TestWritesAreSequential(t *testing.T) {
 // rawTx runs f in a write transaction of a store, past all laws.
 func rawTx(t *testing.T, d *database, f func(*tx) error) {
 	t.Helper()
-	begun, err := d.Begin()
+	begun, err := d.Begin(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

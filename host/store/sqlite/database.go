@@ -117,7 +117,7 @@ func (c *conn) snapshot(f func(sqlstore.Rows) error) error {
 }
 
 // Begin implements sqlstore.Backend.
-func (d *database) Begin() (sqlstore.Tx, error) {
+func (d *database) Begin(*sqlstore.Needs) (sqlstore.Tx, error) {
 	if d.writer != nil && !d.writer.AutocommitEnabled() {
 		d.dropWriter() // a rollback failed
 	}
@@ -165,7 +165,7 @@ func (d *database) Settle() (bool, error) {
 }
 
 func (d *database) settle() (bool, error) {
-	if _, err := d.Begin(); err != nil {
+	if _, err := d.Begin(nil); err != nil {
 		if d.doubt.full {
 			return false, nil
 		}

@@ -37,11 +37,11 @@ type faultyTx struct {
 	f *faults
 }
 
-func (f *faults) Begin() (sqlstore.Tx, error) {
+func (f *faults) Begin(*sqlstore.Needs) (sqlstore.Tx, error) {
 	if f.begin {
 		return nil, errFault
 	}
-	t, err := f.database.Begin()
+	t, err := f.database.Begin(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func runs0level(runs []*run) int {
 
 // fill commits index rows alone, so many in one transaction.
 func fill(d *database, rows int) error {
-	begun, err := d.Begin()
+	begun, err := d.Begin(nil)
 	if err != nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func (s *snapshot) Read(ctx context.Context, f func(sqlstore.Rows) error) error 
 }
 
 // Begin implements sqlstore.Backend: nothing is written.
-func (s *snapshot) Begin() (sqlstore.Tx, error) {
+func (s *snapshot) Begin(*sqlstore.Needs) (sqlstore.Tx, error) {
 	return nil, world.Wrap(world.KindInternal, "sqlite.Begin", errReadOnly)
 }
 

@@ -184,7 +184,7 @@ func (d *database) drive(ctx context.Context, merge bool) error {
 
 func (d *database) driveOnce() error {
 	x := d.index
-	if _, err := d.Begin(); err != nil {
+	if _, err := d.Begin(nil); err != nil {
 		return err
 	}
 	defer func() {

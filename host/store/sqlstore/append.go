@@ -21,7 +21,7 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, er
 	if err != nil {
 		return store.Committed{}, err
 	}
-	return submit(ctx, s.writer, op, p.bytes, func(t *txn) (store.Committed, error) {
+	return submit(ctx, s.writer, op, p.bytes, p.needs(a.Invocation), func(t *txn) (store.Committed, error) {
 		if t.head.World.IsNone() {
 			return store.Committed{}, noWorld(op)
 		}
@@ -83,9 +83,9 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (store.Committed, er
 	}
 	r := &restCommit{op: op, c: c, p: p}
 	if c.Invocation == "" {
-		return submit(ctx, s.writer, op, p.bytes, r.land)
+		return submit(ctx, s.writer, op, p.bytes, p.needs(c.Invocation), r.land)
 	}
-	done, err := submit(ctx, s.writer, op, 0, r.intend)
+	done, err := submit(ctx, s.writer, op, 0, needCall(c.Invocation), r.intend)
 	if err != nil && ctx.Err() != nil && world.KindOf(err) == world.KindUncertain {
 		// The intent may be durable, but the commit will never be tried.
 		s.end(ctx, r)
@@ -94,7 +94,7 @@ func (s *Store) Commit(ctx context.Context, c store.Commit) (store.Committed, er
 	if err != nil || done.Replayed {
 		return done, err
 	}
-	done, err = submit(ctx, s.writer, op, p.bytes, r.land)
+	done, err = submit(ctx, s.writer, op, p.bytes, p.needs(c.Invocation), r.land)
 	if err != nil && world.KindOf(err) != world.KindUncertain {
 		s.end(ctx, r)
 	}
@@ -218,7 +218,7 @@ func cmpErr(err, otherwise error) error {
 func (s *Store) end(ctx context.Context, r *restCommit) {
 	o := &op{name: r.op, run: r.close}
 	if ctx.Err() == nil {
-		if _, err := submit(ctx, s.writer, r.op, 0, func(t *txn) (struct{}, error) { return struct{}{}, r.close(t) }); err == nil {
+		if _, err := submit(ctx, s.writer, r.op, 0, needCall(r.c.Invocation), func(t *txn) (struct{}, error) { return struct{}{}, r.close(t) }); err == nil {
 			return
 		}
 	}

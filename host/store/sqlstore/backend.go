@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"ailang.dev/world/host/world"
@@ -106,6 +107,19 @@ type Tx interface {
 	Rollback() error
 }
 
+// Needs is what the operations of a batch are known to read, so that a backend to which every
+// statement is a way there and back can fetch it all at once. It is a hint: all else can be
+// read too, and what is not read does no harm. nil is none.
+type Needs struct {
+	Calls   []world.InvocationID // Journal
+	Objects []world.Ref          // Object, without payloads
+	Spend   []SpendRow           // Spend; the sums are not looked at
+}
+
+// ErrAgain is in the chain of an error of a transaction of which nothing is durable, and
+// which is worth running again: the engine chose it to make way, or the connection broke.
+var ErrAgain = errors.New("the transaction may be run again")
+
 // Backend keeps rows durably. Read may be called from any goroutine; Begin, the Tx and
 // Settle by the writer alone, and Close when neither runs any more.
 type Backend interface {
@@ -117,8 +131,9 @@ type Backend interface {
 	// Read calls f with a snapshot that holds everything committed before.
 	Read(ctx context.Context, f func(Rows) error) error
 	// Begin starts the write transaction. Until it ends nobody else, in whatever process, can
-	// write: what is read in it stays true.
-	Begin() (Tx, error)
+	// write: what is read in it stays true. What the operations are known to read may be
+	// fetched with it.
+	Begin(needs *Needs) (Tx, error)
 	// Settle tells whether the transaction whose Commit failed last is durable, and makes
 	// sure that the answer can no longer change. An error says that it is not known yet.
 	Settle() (landed bool, err error)

@@ -26,7 +26,7 @@ func (s *Store) SwapRegistry(ctx context.Context, name string, observed, next wo
 	if err != nil {
 		return store.RegistryHead{}, err
 	}
-	return submit(ctx, s.writer, op, p.bytes, func(t *txn) (store.RegistryHead, error) {
+	return submit(ctx, s.writer, op, p.bytes, p.needs(""), func(t *txn) (store.RegistryHead, error) {
 		old, _, err := t.Registry(name)
 		if err != nil {
 			return store.RegistryHead{}, err
@@ -51,7 +51,7 @@ func (s *Store) PutSession(ctx context.Context, ses world.Session) error {
 	if err != nil {
 		return err
 	}
-	_, err = submit(ctx, s.writer, op, len(row.Grants), func(t *txn) (struct{}, error) {
+	_, err = submit(ctx, s.writer, op, len(row.Grants), nil, func(t *txn) (struct{}, error) {
 		_, there, err := t.Session(row.ID)
 		if err != nil {
 			return struct{}{}, err
@@ -110,7 +110,7 @@ func (r *SessionRow) session() (world.Session, error) {
 // RevokeSession implements store.Writer.
 func (s *Store) RevokeSession(ctx context.Context, id world.Ref) error {
 	const op = "store.RevokeSession"
-	_, err := submit(ctx, s.writer, op, 0, func(t *txn) (struct{}, error) {
+	_, err := submit(ctx, s.writer, op, 0, nil, func(t *txn) (struct{}, error) {
 		row, there, err := t.Session(id)
 		if err != nil {
 			return struct{}{}, err
@@ -138,7 +138,7 @@ func (s *Store) RevokeEpisode(ctx context.Context, episode string) (int, error) 
 	if episode == "" {
 		return 0, world.Errorf(world.KindBadRequest, op, "an episode needs a name")
 	}
-	return submit(ctx, s.writer, op, 0, func(t *txn) (int, error) {
+	return submit(ctx, s.writer, op, 0, nil, func(t *txn) (int, error) {
 		n := 0
 		for {
 			rows, err := t.Sessions(episode, true, 0, store.MaxPage)

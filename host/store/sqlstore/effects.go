@@ -23,7 +23,11 @@ func (s *Store) IntendEffect(ctx context.Context, i store.EffectIntent) (store.D
 	if err != nil {
 		return store.Debit{}, err
 	}
-	return submit(ctx, s.writer, op, p.bytes, func(t *txn) (store.Debit, error) {
+	needs := func(n *Needs) {
+		p.needs(i.Invocation)(n)
+		n.Spend = append(n.Spend, SpendRow{Episode: i.Episode, Effect: i.Need.Effect, Scope: i.Need.Scope})
+	}
+	return submit(ctx, s.writer, op, p.bytes, needs, func(t *txn) (store.Debit, error) {
 		a, err := readAccount(t, i.Invocation)
 		if err != nil {
 			return store.Debit{}, err
@@ -113,7 +117,7 @@ func (s *Store) RecordOutcome(ctx context.Context, o store.EffectOutcome) error 
 	if err != nil {
 		return err
 	}
-	_, err = submit(ctx, s.writer, op, p.bytes, func(t *txn) (struct{}, error) {
+	_, err = submit(ctx, s.writer, op, p.bytes, p.needs(o.Invocation), func(t *txn) (struct{}, error) {
 		a, err := readAccount(t, o.Invocation)
 		if err != nil {
 			return struct{}{}, err

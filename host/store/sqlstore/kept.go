@@ -39,7 +39,7 @@ func (s *Store) Keep(ctx context.Context, k store.Kept, replace bool) (store.Kep
 	if err != nil {
 		return store.Kept{}, err
 	}
-	return submit(ctx, s.writer, op, len(row.Body), func(t *txn) (store.Kept, error) {
+	return submit(ctx, s.writer, op, len(row.Body), nil, func(t *txn) (store.Kept, error) {
 		there, ok, err := t.Kept(row.Kind, row.Key)
 		if err != nil {
 			return store.Kept{}, err
@@ -60,7 +60,7 @@ func (s *Store) Keep(ctx context.Context, k store.Kept, replace bool) (store.Kep
 // DropKept implements store.Writer.
 func (s *Store) DropKept(ctx context.Context, kind string, key world.Ref) error {
 	const op = "store.DropKept"
-	_, err := submit(ctx, s.writer, op, 0, func(t *txn) (struct{}, error) {
+	_, err := submit(ctx, s.writer, op, 0, nil, func(t *txn) (struct{}, error) {
 		there, err := t.DropKept(kind, key)
 		if err == nil && !there {
 			err = notFound(op, kind+" "+key.String(), "nothing is kept there")
@@ -73,7 +73,7 @@ func (s *Store) DropKept(ctx context.Context, kind string, key world.Ref) error 
 
 // SweepKept implements store.Writer. A limit below 1 means 100.
 func (s *Store) SweepKept(ctx context.Context, ended time.Time, limit int) (int, error) {
-	return submit(ctx, s.writer, "store.SweepKept", 0, func(t *txn) (int, error) {
+	return submit(ctx, s.writer, "store.SweepKept", 0, nil, func(t *txn) (int, error) {
 		n, err := t.SweepKept(ended.UnixMilli(), page(limit))
 		t.dirty = t.dirty || n > 0
 		return n, err

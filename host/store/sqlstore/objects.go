@@ -47,6 +47,24 @@ func prepare(op string, objects []world.Object) (*prepared, error) {
 	return p, nil
 }
 
+// needs is what a write of these objects reads, and of an invocation's journal if it has one.
+func (p *prepared) needs(id world.InvocationID) func(*Needs) {
+	return func(n *Needs) {
+		for i := range p.objects {
+			n.Objects = append(n.Objects, p.objects[i].Hash)
+		}
+		needCall(id)(n)
+	}
+}
+
+func needCall(id world.InvocationID) func(*Needs) {
+	return func(n *Needs) {
+		if id != "" {
+			n.Calls = append(n.Calls, id)
+		}
+	}
+}
+
 // prepareProven is prepare, and refuses an object whose hash is wrong.
 func prepareProven(op string, objects []world.Object) (*prepared, error) {
 	p, err := prepare(op, objects)
@@ -110,7 +128,7 @@ func (s *Store) PutObjects(ctx context.Context, objects []world.Object) error {
 	if err != nil {
 		return err
 	}
-	_, err = submit(ctx, s.writer, op, p.bytes, func(t *txn) (struct{}, error) {
+	_, err = submit(ctx, s.writer, op, p.bytes, p.needs(""), func(t *txn) (struct{}, error) {
 		return struct{}{}, t.putObjects(p)
 	})
 	return err

@@ -123,6 +123,18 @@ func SumInts(table string, columns ...int64) int64 {
 	return s.sum()
 }
 
+// SumOf is the checksum of a row of texts and integers, for tables that only a backend has.
+func SumOf(table string, texts []string, ints ...int64) int64 {
+	s := sumOf(table)
+	for _, v := range texts {
+		s.text(v)
+	}
+	for _, v := range ints {
+		s.int(v)
+	}
+	return s.sum()
+}
+
 // SumMeta is the checksum of the row that names the store and its format.
 func SumMeta(id string, version int64) int64 { return sumOf("meta").text(id).int(version).sum() }
 

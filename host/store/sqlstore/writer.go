@@ -16,6 +16,7 @@ const (
 	MaxQueue      = 1024     // operations that may wait; more wait to be let in, within their context
 	MaxBatchOps   = 512      // operations of one transaction
 	MaxBatchBytes = 32 << 20 // payload bytes of one transaction; one operation may exceed it alone
+	MaxAgain      = 5        // times that a transaction is run again because its backend says so
 	MaxOwed       = 1024     // operations of the store's own that wait for a batch that succeeds
 )
 
@@ -32,6 +33,7 @@ type op struct {
 	name  string
 	bytes int
 	run   func(*txn) error
+	needs func(*Needs) // adds what run will read; nil if that is nothing, or not known
 	state atomic.Int32
 	err   error      // what run said, before it is durable
 	done  chan error // of capacity 1; nil if it is owed
@@ -80,9 +82,9 @@ func (w *writer) close() {
 
 // submit has run executed by the writer, and returns its result once it is durable. The
 // result of an operation that was not answered is never read.
-func submit[T any](ctx context.Context, w *writer, name string, bytes int, run func(*txn) (T, error)) (T, error) {
+func submit[T any](ctx context.Context, w *writer, name string, bytes int, needs func(*Needs), run func(*txn) (T, error)) (T, error) {
 	var result, zero T
-	o := &op{name: name, bytes: bytes, done: make(chan error, 1)}
+	o := &op{name: name, bytes: bytes, needs: needs, done: make(chan error, 1)}
 	o.run = func(t *txn) (err error) {
 		result, err = run(t)
 		return err
@@ -230,11 +232,26 @@ func (w *writer) write(batch []*op) {
 		w.answer(batch, world.KindUncertain, err)
 		return
 	}
-	again := w.transact(batch)
+	again, err := w.attempt(batch)
+	if len(again) == 1 {
+		w.answer(again, world.KindOf(err), err)
+		return
+	}
 	for i := range again {
 		// The transaction was lost to one of them. Alone, each is disturbed by none.
-		w.transact(again[i : i+1])
+		if one, err := w.attempt(again[i : i+1]); one != nil {
+			w.answer(one, world.KindOf(err), err)
+		}
 	}
+}
+
+// attempt is transact, again as often as the backend says that it is worth it.
+func (w *writer) attempt(batch []*op) (again []*op, err error) {
+	again, err = w.transact(batch)
+	for n := 0; again != nil && errors.Is(err, ErrAgain) && n < MaxAgain; n++ {
+		again, err = w.transact(again)
+	}
+	return again, err
 }
 
 // settle finds out about a batch of which it is not known whether it landed.
@@ -250,20 +267,20 @@ func (w *writer) settle() error {
 	return nil
 }
 
-// transact runs a batch in one transaction and answers it, or returns it to be run again
-// one by one: then nothing of it is durable.
-func (w *writer) transact(batch []*op) (again []*op) {
+// transact runs a batch in one transaction and answers it, or returns it and why it was
+// lost: then nothing of it is durable.
+func (w *writer) transact(batch []*op) (again []*op, err error) {
 	if w.unsettled { // by one before it, run alone
 		w.answer(batch, world.KindUncertain, errUnsettled)
-		return nil
+		return nil, nil
 	}
 	seen := w.watch(batch)
-	defer func() { seen.tell(again != nil) }()
-	tx, err := w.backend.Begin()
+	defer func() { seen.tell(len(again) > 1 || again != nil && errors.Is(err, ErrAgain)) }()
+	tx, err := w.backend.Begin(needsOf(batch))
 	if err != nil {
 		w.answer(batch, world.KindOf(err), err)
 		seen.ended(err)
-		return nil
+		return nil, nil
 	}
 	t := &txn{Tx: tx}
 	if err = w.runAll(t, batch); err == nil && t.dirty {
@@ -287,7 +304,7 @@ func (w *writer) transact(batch []*op) (again []*op) {
 			w.unsettled = true
 			w.hot.forget()
 			w.answer(batch, world.KindUncertain, errors.Join(err, serr))
-			return nil
+			return nil, nil
 		case !landed:
 			return w.lost(batch, err)
 		}
@@ -297,16 +314,28 @@ func (w *writer) transact(batch []*op) (again []*op) {
 	w.hot.landed(t)
 	pause(w.hooks.AfterCommit)
 	w.answer(batch, 0, nil)
-	return nil
+	return nil, nil
 }
 
-// lost answers a batch of which nothing is durable. err is nil if nothing was to be.
-func (w *writer) lost(batch []*op, err error) (again []*op) {
-	if err != nil && len(batch) > 1 {
-		return batch
+// lost returns a batch of which nothing is durable to be run again, or answers it if nothing
+// was to be.
+func (w *writer) lost(batch []*op, err error) (again []*op, why error) {
+	if err != nil {
+		return batch, err
 	}
-	w.answer(batch, world.KindOf(err), err)
-	return nil
+	w.answer(batch, 0, nil)
+	return nil, nil
+}
+
+// needsOf is what a batch's operations will read.
+func needsOf(batch []*op) *Needs {
+	n := &Needs{}
+	for _, o := range batch {
+		if o.needs != nil {
+			o.needs(n)
+		}
+	}
+	return n
 }
 
 // runAll runs each operation in its own savepoint. An error says that the transaction is

@@ -26,7 +26,7 @@ type countingTx struct {
 	ran []int
 }
 
-func (c *counting) Begin() (Tx, error)       { return &countingTx{c: c}, nil }
+func (c *counting) Begin(*Needs) (Tx, error)       { return &countingTx{c: c}, nil }
 func (t *countingTx) Head() (HeadRow, error) { return HeadRow{}, nil }
 func (t *countingTx) Savepoint() error       { return nil }
 func (t *countingTx) Release() error {
@@ -82,7 +82,7 @@ func TestBatches(t *testing.T) {
 			var wg sync.WaitGroup
 			start := func(i int) {
 				wg.Go(func() {
-					if got, err := submit(context.Background(), w, "test", c.bytes, run(i)); err != nil || got != i {
+					if got, err := submit(context.Background(), w, "test", c.bytes, nil, run(i)); err != nil || got != i {
 						t.Errorf("%d: %v", got, err)
 					}
 				})
@@ -128,11 +128,11 @@ func TestQueueIsBounded(t *testing.T) {
 		}
 	}}, t.Logf)
 	var wg sync.WaitGroup
-	wg.Go(func() { _, _ = submit(context.Background(), w, "test", 0, run(0)) })
+	wg.Go(func() { _, _ = submit(context.Background(), w, "test", 0, nil, run(0)) })
 	<-reached
 	for i := range MaxQueue {
 		wg.Go(func() {
-			if _, err := submit(context.Background(), w, "test", 0, run(i+1)); err != nil {
+			if _, err := submit(context.Background(), w, "test", 0, nil, run(i+1)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -142,7 +142,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	left := make(chan error, 1)
-	go func() { _, err := submit(ctx, w, "test", 0, run(-1)); left <- err }()
+	go func() { _, err := submit(ctx, w, "test", 0, nil, run(-1)); left <- err }()
 	cancel()
 	if err := <-left; world.KindOf(err) != world.KindTimeout || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v", err)
