@@ -18,6 +18,7 @@ test: deps lint unit
 deps:
 	@command -v git >/dev/null || { echo "git is needed: install it and run make test again"; exit 1; }
 	@command -v npm >/dev/null || { echo "npm (Node.js 20 or later) is needed for the client tests: install it and run make test again"; exit 1; }
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || echo "PostgreSQL's server programs are not here (Debian: apt-get install postgresql): the tests of that store are skipped"
 	@for d in test/clients/typescript test/clients/model test/repos/npm test/workbench; do \
 	( cd $$d && { [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --ignore-scripts --no-fund --no-audit --loglevel=error; } ) || exit 1; done
 

@@ -27,6 +27,7 @@ var may = map[string]string{
 	"host/store/storetest":     "host/store host/store/sqlstore host/world host/hashref",
 	"host/store/sqlstore":      "host/store host/world host/hashref",
 	"host/store/sqlite":        "host/store host/store/sqlstore host/world host/hashref",
+	"host/store/postgres":      "host/store host/store/sqlstore host/world host/hashref",
 	"host/archive":             "host/world host/hashref",
 	"host/capsule":             "host/world host/hashref",
 	"host/capsule/capsuletest": "host/capsule host/world host/hashref",
@@ -75,6 +76,7 @@ var may = map[string]string{
 	"bench":                    "*",
 
 	"host/capsule/ailang/ailangtest": "",
+	"host/store/postgres/pgtest":     "",
 	"host/handlers/corpus/ingest":    "host/handlers/corpus host/world host/hashref",
 }
 

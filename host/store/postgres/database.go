@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,10 +19,10 @@ type database struct {
 	logf     func(format string, args ...any)
 	writerID string // this opener's row of writers
 
-	readers *pgxpool.Pool
-	writer  *pgx.Conn // nil while it must be opened anew
-	doubt   int64     // the batch of the last commit
-	trips   atomic.Int64
+	readers  *pgxpool.Pool
+	writer   *pgx.Conn     // nil while it must be opened anew
+	doubt    int64         // the batch of the last commit
+	patience time.Duration // ReconnectFor, but in tests
 
 	closed chan struct{}
 	once   sync.Once
@@ -48,7 +48,7 @@ func (d *database) reach() error {
 		return nil
 	}
 	d.drop()
-	ctx, cancel := context.WithTimeout(context.Background(), ReconnectFor)
+	ctx, cancel := context.WithTimeout(context.Background(), d.patience)
 	defer cancel()
 	for b := (backoff{}); ; {
 		c, err := d.target.connect(ctx)
@@ -188,4 +188,3 @@ func (d *database) leave() {
 		d.logf("store %s: %v", d.target.display, err)
 	}
 }
-

@@ -55,9 +55,6 @@ type Store struct {
 // Display is the database's URL without a password.
 func (s *Store) Display() string { return s.db.target.display }
 
-// Trips counts the ways to the server and back so far, for measurements.
-func (s *Store) Trips() int64 { return s.db.trips.Load() }
-
 // Open opens the world in a database, or makes a new one where no tables are. It takes no lock:
 // other daemons may have it open. Tables of an older version become those of this one; of a
 // newer, KindSchema. A database that cannot be reached within ReconnectFor is KindTimeout.
@@ -66,7 +63,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &database{target: t, logf: o.Logf, closed: make(chan struct{})}
+	d := &database{target: t, logf: o.Logf, patience: ReconnectFor, closed: make(chan struct{})}
 	if d.logf == nil {
 		d.logf = func(string, ...any) {}
 	}

@@ -38,7 +38,6 @@ func (s *snapshot) each(sql string, args []any, scan func(*cols) error) error {
 	batch.Queue(sql, args...).Query(func(r pgx.Rows) error {
 		return show(r, func(k *cols) error { seen = true; return scan(k) })
 	})
-	s.db.trips.Add(1)
 	err := s.conn.SendBatch(s.ctx, &batch).Close()
 	if err != nil && first && !seen && s.ctx.Err() == nil && (away(err) || s.conn.Conn().IsClosed()) {
 		s.broken = err
@@ -92,7 +91,7 @@ func (d *database) read(ctx context.Context, f func(sqlstore.Rows) error) (*snap
 // acquire takes a reader's connection, trying again for ReconnectFor while the database is
 // away.
 func (d *database) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	until, cancel := context.WithTimeout(ctx, ReconnectFor)
+	until, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	for b := (backoff{}); ; {
 		c, err := d.readers.Acquire(ctx)

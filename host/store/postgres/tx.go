@@ -260,7 +260,6 @@ func (t *tx) Rollback() error {
 func (d *database) simple(c *pgx.Conn, sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), TripTimeout)
 	defer cancel()
-	d.trips.Add(1)
 	_, err := c.PgConn().Exec(ctx, sql).ReadAll()
 	return err
 }
@@ -269,6 +268,5 @@ func (d *database) simple(c *pgx.Conn, sql string) error {
 func (d *database) trip(c *pgx.Conn, batch *pgx.Batch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), TripTimeout)
 	defer cancel()
-	d.trips.Add(1)
 	return c.SendBatch(ctx, batch).Close()
 }

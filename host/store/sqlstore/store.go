@@ -35,3 +35,6 @@ func (s *Store) Close() error {
 	s.writer.close()
 	return s.backend.Close()
 }
+
+// Waiting is how many operations wait for the writer.
+func (s *Store) Waiting() int { return len(s.writer.queue) }

@@ -288,3 +288,31 @@ func freePort() (int, error) {
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
+
+// KillBackend kills one server process of a database whose application's name is like a
+// pattern, as a crash would: the server ends all others and recovers. It returns when the
+// server answers again.
+func (c *Cluster) KillBackend(database, like string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, c.AdminURL("postgres"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	var pid int
+	err = conn.QueryRow(ctx, "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND application_name LIKE $2 LIMIT 1", database, like).Scan(&pid)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err = c.Exec("postgres", "SELECT 1"); err == nil {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond) // the server tells nobody that it is back
+	}
+	return err
+}
