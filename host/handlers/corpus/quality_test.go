@@ -63,3 +63,26 @@ func TestQuestionsAreAnswered(t *testing.T) {
 		t.Errorf("of %d questions %.1f %% are answered among the first five", asked, 100*share(five))
 	}
 }
+
+// TestPrefixesOfWholeWords looks for what is longer than the stem under which its words are
+// found.
+func TestPrefixesOfWholeWords(t *testing.T) {
+	d := newDesk(t, nil)
+	_, err := ingest.Add(t.Context(), ingest.Request{Dir: d.dir, Corpus: "library", Starter: packs.Starter(), Store: d.shelf})
+	must(t, err)
+	for query, document := range map[string]string{
+		"indulgenc*": "indulgences", "purgator*": "purgatory", "infallibil*": "infallibility", "conscienc*": "conscience",
+		"ANGELS*": "angels", "canonis*": "canonisation", "euchar*": "eucharist", "subsidiarity*": "social-teaching",
+	} {
+		found := false
+		for _, place := range d.places(corpus.Query{Query: query, Limit: 5}) {
+			found = found || strings.HasPrefix(place, document+"#")
+		}
+		if !found {
+			t.Errorf("%s does not find %s", query, document)
+		}
+	}
+	if got := d.places(corpus.Query{Query: "indulgencz*", Limit: 5}); len(got) > 0 {
+		t.Errorf("indulgencz* finds %v", got)
+	}
+}

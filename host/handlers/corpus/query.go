@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,9 +16,10 @@ const (
 // unit is one thing that is searched: a word, several words in a row, or the beginning of
 // words.
 type unit struct {
-	stems  []string
+	stems  []string // of a prefix: the letters as they are, in stems[0]
 	prefix bool
-	again  int // how often the query has it beyond the first time
+	whole  []string // stems of words that a prefix may be the beginning of, but no beginning of
+	again  int      // how often the query has it beyond the first time
 }
 
 func (u unit) key() string {
@@ -80,10 +82,12 @@ func parseWords(s *stemmer, text string, add func(unit)) {
 	for field := range strings.FieldsSeq(text) {
 		star := strings.HasSuffix(field, "*")
 		var last unit
-		have := false
+		letters, have := "", false
 		flush := func(prefix bool) {
+			if have && prefix {
+				last = beginning(s, letters)
+			}
 			if have {
-				last.prefix = prefix
 				add(last)
 			}
 		}
@@ -91,10 +95,26 @@ func parseWords(s *stemmer, text string, add func(unit)) {
 			flush(false)
 			raw := []rune(field)[w.start:w.end]
 			ends := star && w.end == len([]rune(field))-1
+			letters = fold(string(raw))
 			last, have = unit{stems: []string{w.stem}}, ends || !stop[fold(string(raw))]
 		})
 		flush(have && star && endsInStar(field))
 	}
+}
+
+// endings complete a prefix to words, whose stems may be shorter than it: indulgenc* stands
+// for indulgence, which is found as indulg.
+var endings = []string{"", "e", "es", "s", "y", "ies", "ed", "ing", "ion", "ions", "al", "ally", "ly", "er", "or", "ment", "ness", "ity", "ance", "ence", "able", "ible", "ive", "ous", "t", "tion", "tions"}
+
+// beginning is the unit of a prefix.
+func beginning(s *stemmer, letters string) unit {
+	u := unit{stems: []string{letters}, prefix: true}
+	for _, end := range endings {
+		if st := s.stem(letters + end); st != "" && !strings.HasPrefix(st, letters) && !slices.Contains(u.whole, st) {
+			u.whole = append(u.whole, st)
+		}
+	}
+	return u
 }
 
 // endsInStar tells whether a star stands right behind a word's last letter.

@@ -225,8 +225,18 @@ func (s *searcher) weigh(units []unit) error {
 	return nil
 }
 
-// expand finds the words that begin with a prefix: the most common of the first maxRange.
+// expand finds the words that begin with a prefix: those whose stems are shorter, and the
+// most common of the first maxRange of the others.
 func (s *searcher) expand(t *term) error {
+	for _, stem := range t.whole {
+		err := exec(s.c, "SELECT n FROM terms WHERE term = ? AND n > 0", func(st *sqlite.Stmt) error {
+			t.any, t.df = append(t.any, stem), t.df+st.ColumnInt64(0)
+			return nil
+		}, stem)
+		if err != nil {
+			return err
+		}
+	}
 	p := t.stems[0]
 	return exec(s.c, `SELECT term, n FROM (SELECT term, n FROM terms WHERE term >= ? AND term < ? AND n > 0 LIMIT ?) ORDER BY n DESC, term LIMIT ?`, func(st *sqlite.Stmt) error {
 		n := st.ColumnInt64(1)
