@@ -30,6 +30,8 @@ const (
 	MaxID        = 256                       // bytes of a message or context id
 	MaxRunning   = 64                        // calls that run at once
 	MaxFlights   = 1024                      // messages under way; of others nothing is begun
+	OwnRunning   = MaxRunning / 2            // of one user's calls
+	OwnFlights   = MaxFlights / 4            // of one user's messages
 	Kept         = 24 * time.Hour            // how long a task can be had again
 	BodyDeadline = 20 * time.Second          // the arrival of a POST
 	CallDeadline = coordinator.TaskDeadline  // one call
@@ -93,6 +95,7 @@ type Handler struct {
 	slots   chan struct{}
 	mu      sync.Mutex
 	flights map[world.Ref]*flight
+	owners  map[string]*owner // of what is under way, by episode
 	running sync.WaitGroup
 	ctx     context.Context // ends the calls under way
 	cancel  context.CancelFunc
@@ -104,7 +107,7 @@ func New(cfg Config) *Handler {
 		cfg:     cfg,
 		door:    surface.Door{Surface: world.SurfaceTasks, Sessions: cfg.Users, Logf: cfg.Logf},
 		slots:   make(chan struct{}, MaxRunning),
-		flights: make(map[world.Ref]*flight),
+		flights: make(map[world.Ref]*flight), owners: make(map[string]*owner),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h

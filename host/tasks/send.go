@@ -40,7 +40,7 @@ func (h *Handler) send(ctx context.Context, s world.Session, params jsontext.Val
 		return nil, h.continued(ctx, s, m.task)
 	}
 	id := derived("task", s.Episode, m.id)
-	f, mine, err := h.board(keyOf(s, id), m.digest)
+	f, mine, err := h.board(s.Episode, keyOf(s, id), m.digest)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (h *Handler) continued(ctx context.Context, s world.Session, id string) err
 }
 
 // board finds the flight of a message, or begins one that is then the caller's to end.
-func (h *Handler) board(key, digest world.Ref) (f *flight, mine bool, err error) {
+func (h *Handler) board(episode string, key, digest world.Ref) (f *flight, mine bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f := h.flights[key]; f != nil {
@@ -76,7 +76,7 @@ func (h *Handler) board(key, digest world.Ref) (f *flight, mine bool, err error)
 		}
 		return f, false, nil
 	}
-	if len(h.flights) >= MaxFlights {
+	if len(h.flights) >= MaxFlights || !h.enlist(episode) {
 		return nil, false, endings[world.KindCapacity].err
 	}
 	f = &flight{digest: digest, done: make(chan struct{})}
@@ -95,6 +95,7 @@ func (h *Handler) fly(ctx context.Context, f *flight, s world.Session, m *messag
 		}
 		h.mu.Lock()
 		delete(h.flights, keyOf(s, id))
+		h.dismiss(s.Episode)
 		h.mu.Unlock()
 		close(f.done)
 	}()
@@ -184,7 +185,7 @@ func (h *Handler) call(ctx context.Context, s world.Session, skill string, args 
 	what := skill + " " + t.ID
 	var ran, over atomic.Bool
 	slot := func(ctx context.Context) (func(), error) {
-		release, err := h.slot(ctx)
+		release, err := h.slotOf(s.Episode)(ctx)
 		ran.Store(err == nil)
 		return release, err
 	}
@@ -232,16 +233,6 @@ func records(err error) string {
 		b.WriteString(" " + ref.String())
 	}
 	return b.String()
-}
-
-// slot takes one of the slots, or waits for one as long as ctx allows.
-func (h *Handler) slot(ctx context.Context) (release func(), err error) {
-	select {
-	case h.slots <- struct{}{}:
-		return func() { <-h.slots }, nil
-	case <-ctx.Done():
-		return nil, world.Wrap(world.KindCapacity, "tasks.slot", ctx.Err())
-	}
 }
 
 // missing tells whether an error is that there is no such task, or not for this caller, or

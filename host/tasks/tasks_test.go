@@ -292,17 +292,48 @@ func TestACallLeftBehind(t *testing.T) {
 }
 
 // TestCapacity: more than MaxRunning wait, and more than MaxFlights are turned away at once.
+// One user has a part of both, and the others the rest.
 func TestCapacity(t *testing.T) {
 	h := newHouse(t)
-	for range MaxRunning {
-		if _, err := h.slot(t.Context()); err != nil {
+	for _, name := range []string{"ada", "bob", "eve"} {
+		h.enlist(name)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	take := func(name string) func() {
+		t.Helper()
+		release, err := h.slotOf(name)(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
+		return release
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := h.slot(ctx); world.KindOf(err) != world.KindCapacity {
-		t.Errorf("one more: %v", err)
+	full := func(name string) {
+		t.Helper()
+		if _, err := h.slotOf(name)(over); world.KindOf(err) != world.KindCapacity {
+			t.Errorf("one more of %s: %v", name, err)
+		}
+	}
+	var last func()
+	for range OwnRunning {
+		last = take("ada")
+	}
+	full("ada")
+	for range MaxRunning - OwnRunning {
+		take("bob")
+	}
+	full("eve")
+	last()
+	take("eve")
+	full("ada")
+	full("eve")
+
+	for i := range OwnFlights {
+		h.flights[hashref.SumString(string(rune(i)))] = &flight{}
+		h.enlist("u:full")
+	}
+	if h.enlist("u:full") || !h.enlist("other") {
+		t.Error("one user takes the place of others, or has none")
 	}
 	for i := range MaxFlights {
 		h.flights[hashref.SumString(string(rune(i)))] = &flight{}
