@@ -21,6 +21,7 @@ const (
 	k1, b = 1.2, 0.6 // of BM25, over sentences
 
 	commonWeight = 0.25 // of a word that half the questions here have
+	nameWeight   = 2.0  // of a name that is not there: what has it not is about something else
 	headingShare = 0.9  // of a word of the question that stands in heading or title alone
 	nearShare    = 0.6  // of one that stands in the passage, but not in the sentence
 	leadBonus    = 0.15 // of the first sentence of a passage
@@ -80,14 +81,10 @@ func pick(asked map[string]float64, passages []passage, all []*sentence) []*sent
 		around[i] = surrounding{counted(stems(p.Title + " " + p.Section)), counted(stems(p.Text))}
 	}
 	df, avg := frequencies(all)
-	total := 0.0
-	for _, w := range asked {
-		total += w
-	}
 	best := 0.0
 	for _, s := range all {
 		s.score = 0
-		if covered(asked, s, around[s.passage]) >= minCover*total {
+		if covered(asked, s, around[s.passage]) >= minCover {
 			s.score = scoreOf(asked, s, around[s.passage], df, avg, len(all))
 		}
 		best = max(best, s.score)
@@ -106,20 +103,26 @@ func pick(asked map[string]float64, passages []passage, all []*sentence) []*sent
 	return picked
 }
 
-// covered is the weight of the question's words that a sentence and what is round it have.
+// covered is the share of the question's words, by weight, that a sentence and what is round
+// it have.
 func covered(asked map[string]float64, s *sentence, a surrounding) float64 {
-	sum := 0.0
+	sum, of := 0.0, 0.0
 	for t, w := range asked {
+		there := 0.0
 		switch {
 		case s.words[t] > 0:
-			sum += w
+			there = 1
 		case a.heading[t] > 0:
-			sum += w * headingShare
+			there = headingShare
 		case a.text[t] > 0:
-			sum += w * nearShare
+			there = nearShare
 		}
+		if there > 0 {
+			w = min(w, 1)
+		}
+		sum, of = sum+there*w, of+w
 	}
-	return sum
+	return sum / max(of, 1e-9)
 }
 
 func scoreOf(asked map[string]float64, s *sentence, a surrounding, df map[string]int, avg float64, n int) float64 {
@@ -128,9 +131,9 @@ func scoreOf(asked map[string]float64, s *sentence, a surrounding, df map[string
 		idf := math.Log(1 + (float64(n)-float64(df[t])+0.5)/(float64(df[t])+0.5))
 		tf := float64(s.words[t])
 		if tf > 0 {
-			score += w * idf * tf * (k1 + 1) / (tf + k1*(1-b+b*float64(s.length)/avg))
+			score += min(w, 1) * idf * tf * (k1 + 1) / (tf + k1*(1-b+b*float64(s.length)/avg))
 		} else if a.heading[t] > 0 {
-			score += w * idf * headingShare / (1 + placeLoss*float64(s.at))
+			score += min(w, 1) * idf * headingShare / (1 + placeLoss*float64(s.at))
 		}
 	}
 	if s.at == 0 {

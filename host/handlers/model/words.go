@@ -54,13 +54,42 @@ var ligatures = strings.NewReplacer("æ", "ae", "Æ", "ae", "œ", "oe", "Œ", "o
 // weights is the words of a question, with what each counts.
 func weights(question string) map[string]float64 {
 	asked := make(map[string]float64)
+	names := namesOf(question)
 	for _, w := range stems(question) {
-		asked[w] = 1
-		if common[w] {
+		switch {
+		case common[w]:
 			asked[w] = commonWeight
+		case names[w]:
+			asked[w] = nameWeight
+		default:
+			asked[w] = 1
 		}
 	}
 	return asked
+}
+
+// namesOf is the words of a question that are written as names are: with a capital where no
+// sentence begins. A question in which most words are is one in which that says nothing.
+func namesOf(question string) map[string]bool {
+	names := make(map[string]bool)
+	fields := strings.Fields(question)
+	begins, capitals := true, 0
+	for _, w := range fields {
+		first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(w, unicode.IsPunct))
+		if unicode.IsUpper(first) {
+			capitals++
+			if !begins {
+				for _, st := range stems(w) {
+					names[st] = true
+				}
+			}
+		}
+		begins = strings.ContainsAny(w[len(w)-1:], ".?!:")
+	}
+	if 2*capitals > len(fields) {
+		return nil
+	}
+	return names
 }
 
 func set(words string) map[string]bool {

@@ -26,7 +26,7 @@ type countingTx struct {
 	ran []int
 }
 
-func (c *counting) Begin(*Needs) (Tx, error)       { return &countingTx{c: c}, nil }
+func (c *counting) Begin(*Needs) (Tx, error) { return &countingTx{c: c}, nil }
 func (t *countingTx) Head() (HeadRow, error) { return HeadRow{}, nil }
 func (t *countingTx) Savepoint() error       { return nil }
 func (t *countingTx) Release() error {
