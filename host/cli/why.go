@@ -41,13 +41,16 @@ It reads the store beside the daemon that may have it.`,
 		Args: exactly(1, "one of INDEX, head, sha256:…, an invocation id, file:PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if path, ok := strings.CutPrefix(args[0], "file:"); ok {
+				if !cmd.Flags().Changed("limit") {
+					limit = 20
+				}
 				return a.whyFile(cmd, db, fileQuery{path: path, episode: episode, root: root, limit: limit, blame: blame, json: asJSON})
 			}
 			if blame {
 				return usage(cmd, "--blame is for file:PATH")
 			}
 			return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
-				found, err := provenance.Resolve(ctx, s, args[0])
+				found, err := provenance.Resolve(ctx, s, args[0], limit)
 				if err != nil {
 					return err
 				}
@@ -75,7 +78,7 @@ It reads the store beside the daemon that may have it.`,
 	c.Flags().StringVar(&root, "workspace-root", "", "the `FOLDER` of the worktrees; without it, the one beside up's store")
 	c.Flags().BoolVar(&full, "full", false, "show long values whole")
 	c.Flags().BoolVar(&blame, "blame", false, "show who wrote each line of the file")
-	c.Flags().IntVar(&limit, "limit", 20, "how many calls that wrote a file are listed")
+	c.Flags().IntVar(&limit, "limit", 0, "how many entries are listed (default 20 of a file, 100 of a reference)")
 	jsonFlag(c, &asJSON)
 	return c
 }
@@ -94,7 +97,7 @@ func (a *app) showFound(ctx context.Context, s store.Store, f provenance.Found, 
 		fmt.Fprintln(a.stdout, l)
 	}
 	if f.More {
-		fmt.Fprintln(a.stderr, "there are more")
+		fmt.Fprintln(a.stderr, "there are more; --limit lists more of them")
 	}
 	fmt.Fprintln(a.stderr, "next: ailang-worldd why INDEX")
 	return nil

@@ -257,7 +257,7 @@ func (d *Daemon) Handler(base string) http.Handler {
 	mux.Handle("POST /mcp/{$}", mcp.New(mcp.Config{
 		Sessions: doorkeeper{authority.Callers{Sessions: core.Authority, Users: core.Users}, core.Watch, world.SurfaceMCP}, Tools: core.Registry, Calls: watched,
 		Limits: limits, Version: world.Version, Logf: core.Config.Logf, Challenge: d.challenge(base),
-		Refused: func(kind world.Kind) { core.Watch.Metrics.Refusal(world.SurfaceMCP, kind) },
+		Refused: func(kind world.Kind) { core.Watch.refused(world.SurfaceMCP, kind) },
 	}))
 	d.mountTasks(mux, base, limits, watched)
 	mux.Handle("GET /metrics", d.readers(core.Watch.Metrics.Handler()))

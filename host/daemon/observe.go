@@ -118,6 +118,16 @@ func (o *Observer) logCall(ctx context.Context, call coordinator.Call, tool, out
 	o.Log.LogAttrs(ctx, slog.LevelInfo, "call", attrs...)
 }
 
+// refused tells of a call that was refused before it was one: whoever made it, and of what,
+// is not said.
+func (o *Observer) refused(surface world.Surface, kind world.Kind) {
+	o.Metrics.Refusal(surface, kind)
+	if o.Log != nil {
+		o.Log.LogAttrs(context.Background(), slog.LevelInfo, "call", slog.String("surface", string(surface)),
+			slog.String("outcome", metrics.OutcomeError), slog.String("kind", kind.String()))
+	}
+}
+
 func (s *seen) outcome(res coordinator.Result, err error) string {
 	switch {
 	case err != nil:

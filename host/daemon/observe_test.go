@@ -220,9 +220,10 @@ func TestCallLog(t *testing.T) {
 	w := serveWatched(t, CoreConfig{CallLog: slog.New(slog.NewJSONHandler(&b, nil)), Trace: tracing.Over(sdktrace.NewTracerProvider())}, Config{})
 	w.call("workspace-list", `{"path":"."}`)
 	w.send("no-such-tool")
+	w.call("no-such-tool", `{}`)
 	text := b.String()
 	for _, want := range []string{`"msg":"call","surface":"mcp","episode":"ep","tool":"workspace-list","outcome":"ok","ms":`, `"entry":1,"call":"a2a:ep:`, `"trace_id":"`,
-		`"tool":"","outcome":"error"`, `"kind":"NotAuthorized"`} {
+		`"tool":"","outcome":"error"`, `"kind":"NotAuthorized"`, `"msg":"call","surface":"mcp","outcome":"error","kind":"NotAuthorized"}`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %s:\n%s", want, text)
 		}

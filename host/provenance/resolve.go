@@ -16,9 +16,10 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 // Bounds of a resolution.
 const (
-	MaxFound = 100 // entries that are told of one reference
-	maxDepth = 4   // objects between a reference and an entry: result, effect record, record
-	maxSteps = 2000
+	MaxFound  = 100 // entries that are told of one reference, unless more are asked for
+	MostFound = 100_000
+	maxDepth  = 4 // objects between a reference and an entry: result, effect record, record
+	maxSteps  = 2000
 )
 
 // Found is the entries that a query leads to.
@@ -33,7 +34,10 @@ type Found struct {
 // Resolve finds the entries of a query: an index, "head", an invocation's id, or a
 // reference to an entry, a world or an object. What leads nowhere is KindNotFound, what
 // has no such form KindBadRequest.
-func Resolve(ctx context.Context, r Reader, query string) (Found, error) {
+//
+// Of a reference at most so many entries are told; below 1 means MaxFound, and more than
+// MostFound are never.
+func Resolve(ctx context.Context, r Reader, query string, most int) (Found, error) {
 	const op = "provenance.Resolve"
 	switch {
 	case query == "head":
@@ -44,7 +48,10 @@ func Resolve(ctx context.Context, r Reader, query string) (Found, error) {
 		if err != nil {
 			return Found{}, world.Errorf(world.KindBadRequest, op, "%q is no reference: %v", query, err)
 		}
-		return resolveRef(ctx, r, ref)
+		if most < 1 {
+			most = MaxFound
+		}
+		return resolveRef(ctx, r, ref, min(most, MostFound))
 	case strings.Contains(query, ":"):
 		return resolveCall(ctx, r, world.InvocationID(query))
 	}
@@ -87,13 +94,16 @@ func cond[T any](b bool, yes, no T) T {
 
 // resolveRef climbs from a reference to the entries that stand on it, by the index of
 // references: nothing is searched.
-func resolveRef(ctx context.Context, r Reader, ref world.Ref) (Found, error) {
+func resolveRef(ctx context.Context, r Reader, ref world.Ref, most int) (Found, error) {
+	if ref == hashref.Zero {
+		return Found{}, world.Errorf(world.KindNotFound, "provenance.Resolve", "that reference stands for nothing: it is what the first entry has in the place of one before it")
+	}
 	if w, err := r.World(ctx, ref); err == nil {
 		return Found{Entries: []int64{w.Revision}, Is: "a world"}, nil
 	} else if world.KindOf(err) != world.KindNotFound {
 		return Found{}, err
 	}
-	c := &climb{ctx: ctx, r: r, seen: map[world.Ref]bool{ref: true}, found: map[int64]bool{}}
+	c := &climb{ctx: ctx, r: r, most: most, seen: map[world.Ref]bool{ref: true}, found: map[int64]bool{}}
 	is := "a reference"
 	if m, err := r.ObjectMeta(ctx, ref); err == nil {
 		is = "an object: " + m.SemanticID
@@ -133,6 +143,7 @@ type climb struct {
 	seen  map[world.Ref]bool
 	found map[int64]bool
 	more  bool
+	most  int // entries
 	steps int
 }
 
@@ -144,7 +155,7 @@ func (c *climb) from(ref world.Ref, depth int) error {
 		}
 		for _, n := range named {
 			after = n.Seq
-			if c.steps++; c.steps > maxSteps || len(c.found) >= MaxFound {
+			if c.steps++; c.steps > max(maxSteps, 4*c.most) || len(c.found) >= c.most {
 				c.more = true
 				return nil
 			}

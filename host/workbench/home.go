@@ -283,7 +283,7 @@ func (p *Pages) find(r *request) (*page, error) {
 	if q == "" {
 		return nil, bad("q", "must be an entry's index, head, sha256:…, or a call's id such as a2a:episode:task")
 	}
-	found, err := provenance.Resolve(r.ctx, p.cfg.Store, q)
+	found, err := provenance.Resolve(r.ctx, p.cfg.Store, q, 0)
 	if err != nil {
 		if ref, perr := hashref.Parse(q); perr == nil && world.KindOf(err) == world.KindNotFound {
 			if _, merr := p.cfg.Store.ObjectMeta(r.ctx, ref); merr == nil {

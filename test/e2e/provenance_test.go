@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/provenance"
 	store "ailang.dev/world/host/store/sqlite"
 	"ailang.dev/world/host/world"
@@ -44,7 +45,7 @@ func TestResolve(t *testing.T) {
 		"index": "11", "call": "a2a:ep1:ap", "entry": c.Entry.EntryHash.String(), "world": c.World.Ref.String(), "record": c.Entry.TransitionRef.String(),
 		"plan": c.Rounds[0].Plan.String(), "effect record": e.Record.String(), "request": e.Request.String(), "result": e.Result.String(),
 	} {
-		if f, err := provenance.Resolve(ctx, s, ref); err != nil || !slices.Equal(f.Entries, []int64{11}) {
+		if f, err := provenance.Resolve(ctx, s, ref, 0); err != nil || !slices.Equal(f.Entries, []int64{11}) {
 			t.Errorf("%s %s: %+v, %v", name, ref, f, err)
 		}
 	}
@@ -52,17 +53,23 @@ func TestResolve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err := provenance.Resolve(ctx, s, read.Source.String()); err != nil || !slices.Equal(f.Entries, []int64{1, 3, 5, 7, 9, 12}) {
+	if f, err := provenance.Resolve(ctx, s, read.Source.String(), 0); err != nil || !slices.Equal(f.Entries, []int64{1, 3, 5, 7, 9, 12}) {
 		t.Errorf("a source: %+v, %v", f, err)
 	}
-	if f, err := provenance.Resolve(ctx, s, "head"); err != nil || !slices.Equal(f.Entries, []int64{12}) {
+	if f, err := provenance.Resolve(ctx, s, read.Source.String(), 2); err != nil || !slices.Equal(f.Entries, []int64{1, 3}) || !f.More {
+		t.Errorf("two of a source: %+v, %v", f, err)
+	}
+	if _, err := provenance.Resolve(ctx, s, hashref.Zero.String(), 0); world.KindOf(err) != world.KindNotFound {
+		t.Errorf("the zero reference: %v", err)
+	}
+	if f, err := provenance.Resolve(ctx, s, "head", 0); err != nil || !slices.Equal(f.Entries, []int64{12}) {
 		t.Errorf("head: %+v, %v", f, err)
 	}
 	for query, kind := range map[string]world.Kind{
 		"13": world.KindNotFound, "-1": world.KindBadRequest, "x": world.KindBadRequest, "": world.KindBadRequest, "sha256:zz": world.KindBadRequest,
 		"a2a:ep1:never": world.KindNotFound, "sha256:" + strings.Repeat("0", 63) + "1": world.KindNotFound,
 	} {
-		if f, err := provenance.Resolve(ctx, s, query); world.KindOf(err) != kind || err == nil {
+		if f, err := provenance.Resolve(ctx, s, query, 0); world.KindOf(err) != kind || err == nil {
 			t.Errorf("%q: %+v, %v", query, f, err)
 		}
 	}
