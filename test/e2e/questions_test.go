@@ -101,7 +101,7 @@ func TestTwentyQuestions(t *testing.T) {
 // documents answer are mostly answered out of the right one, and those that they do not are not.
 func TestQuestionsAreAnsweredOrNot(t *testing.T) {
 	t.Parallel()
-	const floorRight, mostFalse = 0.80, 0 // measured: see docs/skills.md
+	const floorRight, mostFalse = 0.75, 0 // measured: see docs/skills.md
 	w, token := starterWorld(t)
 	ada := &actor{t: t, world: w, token: token}
 	text, err := os.ReadFile("../../packs/magisterium/testdata/questions.jsonl")
