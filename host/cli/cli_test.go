@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/hashref"
@@ -68,6 +70,32 @@ func TestPrintableObeysNothing(t *testing.T) {
 	}
 	if got := printable("a\nb\tc", false); got != "a\ufffdb\ufffdc" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestJSONObeysNothing(t *testing.T) {
+	const value = "a\u009b31m\u202e\x7f\u2028\U000e0041\x1bé\U0001f600"
+	var out strings.Builder
+	if err := writeJSON(&out, map[string]any{"v": value, "raw": jsontext.Value(`"\u009b` + "\u009b" + `"`)}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(strings.TrimSuffix(out.String(), "\n"), steers) || !strings.Contains(out.String(), "é\U0001f600") {
+		t.Errorf("%q", out.String())
+	}
+	var back struct{ V, Raw string }
+	if err := json.Unmarshal([]byte(out.String()), &back); err != nil || back.V != value || back.Raw != "\u009b\u009b" {
+		t.Errorf("%q, %v", back, err)
+	}
+}
+
+// TestErrorsObeyNothing: an error may name what is stored.
+func TestErrorsObeyNothing(t *testing.T) {
+	var out strings.Builder
+	a := &app{stderr: &sink{w: &out}}
+	a.report(&cobra.Command{}, nil, failf("no \x1b[2J\u009b31m").hinted("try \u202e"))
+	a.tell("lost %s", "\x1b]0;title\x07")
+	if strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), steers) || strings.Count(out.String(), "\n") != 3 {
+		t.Errorf("%q", out.String())
 	}
 }
 

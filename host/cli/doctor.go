@@ -375,7 +375,7 @@ func (d *doctor) tell() error {
 		for _, f := range d.found {
 			fmt.Fprintf(d.a.stdout, "%s %s: %s\n", marks[f.Mark], f.What, printable(f.Says, false))
 			if f.Fix != "" {
-				fmt.Fprintf(d.a.stdout, "  %s\n", f.Fix)
+				fmt.Fprintf(d.a.stdout, "  %s\n", printable(f.Fix, false))
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func (a *app) withEpisode(cmd *cobra.Command, db, name string, show func(s store
 		return usage(cmd, "%v", err)
 	}
 	return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
-		e, err := provenance.OfEpisode(ctx, s, name)
+		e, err := provenance.OfEpisode(ctx, s, name, time.Now())
 		if err != nil {
 			return err
 		}

@@ -152,12 +152,12 @@ func (a *app) report(cmd *cobra.Command, args []string, err error) {
 		}{r})
 		return
 	}
-	fmt.Fprintf(a.stderr, "ailang-worldd: %s\n", r.Message)
+	fmt.Fprintf(a.stderr, "ailang-worldd: %s\n", printable(r.Message, true))
 	if r.Refusal != nil && r.Refusal.SelectedHead != "" {
 		fmt.Fprintf(a.stderr, "observed head %s\nselected head %s\n", r.Refusal.ObservedHead, r.Refusal.SelectedHead)
 	}
 	if r.Hint != "" {
-		fmt.Fprintf(a.stderr, "%s\n", r.Hint)
+		fmt.Fprintf(a.stderr, "%s\n", printable(r.Hint, true))
 	}
 }
 

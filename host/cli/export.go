@@ -45,11 +45,13 @@ Credentials are in none of them.`,
 					broken, err = provenance.Export(ctx, s, s.ID(), episode, w, a.ticker("exported", "entries"))
 					return err
 				},
-				"in-toto": func(ctx context.Context, s store.Store, w io.Writer) error {
-					return provenance.ExportStatements(ctx, s, episode, w)
+				"in-toto": func(ctx context.Context, s store.Store, w io.Writer) (err error) {
+					broken, err = provenance.ExportStatements(ctx, s, episode, w)
+					return err
 				},
-				"otlp": func(ctx context.Context, s store.Store, w io.Writer) error {
-					return provenance.ExportSpans(ctx, s, s.ID(), episode, w)
+				"otlp": func(ctx context.Context, s store.Store, w io.Writer) (err error) {
+					broken, err = provenance.ExportSpans(ctx, s, s.ID(), episode, w)
+					return err
 				},
 			}[format]
 			if !ok {
@@ -58,7 +60,7 @@ Credentials are in none of them.`,
 			return a.withReader(cmd, db, func(ctx context.Context, s store.Store) (err error) {
 				defer func() {
 					if err == nil && broken > 0 {
-						a.tell("%s in the store: what they lead to is not in the bundle; `ailang-worldd verify` names them", plainCount(broken, "broken link"))
+						a.tell("%s in the store: what they lead to is not in the %s export; `ailang-worldd verify` names them", plainCount(broken, "broken link"), format)
 						err = exitError(ExitIntegrity)
 					}
 				}()

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,8 +28,34 @@ func writeJSON(w io.Writer, v any) error {
 	if err != nil {
 		return failf("cannot write the answer as JSON: %v", err)
 	}
-	_, err = w.Write(append(text, '\n'))
+	_, err = w.Write(append(inertJSON(text), '\n'))
 	return err
+}
+
+// inertJSON is the same JSON, without a character that steers a terminal: JSON escapes the
+// first 32 itself, and not those that come later.
+func inertJSON(text []byte) []byte {
+	i := bytes.IndexFunc(text, steers)
+	if i < 0 {
+		return text
+	}
+	out := slices.Clone(text[:i])
+	for _, r := range string(text[i:]) {
+		switch {
+		case !steers(r) || r == '\n' || r == '\t':
+			out = utf8.AppendRune(out, r)
+		default:
+			for _, u := range utf16.AppendRune(nil, r) {
+				out = fmt.Appendf(out, "\\u%04x", u)
+			}
+		}
+	}
+	return out
+}
+
+// steers tells of a character that is obeyed by a terminal, or not seen.
+func steers(r rune) bool {
+	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
 }
 
 // indented is a JSON text made readable; one that is none stays as it is.
@@ -57,7 +87,7 @@ func printable(s string, lines bool) string {
 		switch {
 		case lines && (r == '\n' || r == '\t'):
 			return r
-		case unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029':
+		case steers(r):
 			return '\ufffd'
 		}
 		return r

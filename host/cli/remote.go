@@ -68,7 +68,7 @@ func (a *app) showJSON(text jsontext.Value) error {
 	if err := v.Compact(); err != nil {
 		return failf("the answer is no JSON: %v", err)
 	}
-	_, err := a.stdout.Write(append(v, '\n'))
+	_, err := a.stdout.Write(append(inertJSON(v), '\n'))
 	return err
 }
 

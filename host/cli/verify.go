@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -212,8 +214,12 @@ func (a *app) replay(ctx context.Context, core *daemon.Core, first, last int64, 
 	}
 	p := &coordinator.Replayer{Store: core.Store, Engines: core.Engines}
 	tell, start := a.ticker("replayed", "entries"), time.Now()
-	out := replayed{Skipped: []coordinator.Replay{}, Diverged: []coordinator.Replay{}, Damaged: []damagedCall{}}
-	for i := first; i <= last; i++ {
+	done, out := int64(0), replayed{Skipped: []coordinator.Replay{}, Diverged: []coordinator.Replay{}, Damaged: []damagedCall{}}
+	indexes, total, err := replayOf(ctx, core.Store, first, last, episode)
+	if err != nil {
+		return err
+	}
+	for i := range indexes {
 		r, err := p.Replay(ctx, i)
 		if k := world.KindOf(err); err != nil && (k == world.KindIntegrity || k == world.KindNotFound) && i < head.Next {
 			out.Damaged = append(out.Damaged, damagedCall{i, describe(err).Message})
@@ -222,10 +228,8 @@ func (a *app) replay(ctx context.Context, core *daemon.Core, first, last int64, 
 		if err != nil {
 			return err
 		}
-		tell(i-first, last-first+1)
-		if episode != "" && !strings.HasPrefix(string(r.Call), "a2a:"+episode+":") && !strings.HasPrefix(string(r.Call), "task:"+episode+":") {
-			continue
-		}
+		done++
+		tell(done, total)
 		out.Phases += r.Phases
 		switch {
 		case r.Skipped != "":
@@ -250,13 +254,34 @@ func (a *app) replay(ctx context.Context, core *daemon.Core, first, last int64, 
 	return err
 }
 
+// replayOf is the entries of a stretch of the log, or of an episode, and how many they are.
+func replayOf(ctx context.Context, s store.Store, first, last int64, episode string) (iter.Seq[int64], int64, error) {
+	if episode == "" {
+		return func(yield func(int64) bool) {
+			for i := first; i <= last && yield(i); i++ {
+			}
+		}, last - first + 1, nil
+	}
+	var all []int64
+	for place := int64(0); ; {
+		page, err := s.EpisodeEntries(ctx, episode, place, false, store.MaxPage)
+		if err != nil {
+			return nil, 0, err
+		}
+		if all = append(all, page...); len(page) < store.MaxPage {
+			return slices.Values(all), int64(len(all)), nil
+		}
+		place = page[len(page)-1] + 1
+	}
+}
+
 func (a *app) showReplayed(out *replayed, took time.Duration) {
 	for _, r := range out.Skipped {
 		fmt.Fprintf(a.stdout, "! entry %d was not run: %s\n", r.Index, printable(r.Skipped, false))
 	}
 	for _, r := range out.Diverged {
 		fmt.Fprintf(a.stdout, "✗ entry %d, %s: the %s is another one\n  then %s\n  now  %s\n", r.Index, printable(r.Tool, false), r.Diverged,
-			cut(printable(r.Want, false)), cut(printable(r.Got, false)))
+			printable(cut(r.Want), false), printable(cut(r.Got), false))
 	}
 	for _, r := range out.Damaged {
 		fmt.Fprintf(a.stdout, "✗ entry %d cannot be run: %s\n", r.Index, printable(r.Reason, false))

@@ -99,7 +99,7 @@ func (a *app) tell(format string, args ...any) {
 		a.log.Warn(fmt.Sprintf(format, args...))
 		return
 	}
-	fmt.Fprintf(a.stderr, format+"\n", args...)
+	fmt.Fprintln(a.stderr, printable(fmt.Sprintf(format, args...), true))
 }
 
 // logLines makes records of lines. It is written to by one at a time.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/provenance"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -121,14 +120,14 @@ func summary(c *provenance.Chain) string {
 	if c.Call == "" {
 		parts = append(parts, printable(c.Writer, false))
 	} else {
-		parts = append(parts, c.Surface, printable(c.Episode, false), printable(c.Tool, false))
+		parts = append(parts, printable(c.Surface, false), printable(c.Episode, false), printable(c.Tool, false))
 	}
 	for _, r := range c.Rounds {
 		for _, e := range r.Effects {
 			parts = append(parts, printable(e.Effect, false)+":"+e.Status+cond(e.Denial != "", "("+printable(firstWord(e.Denial), false)+")", ""))
 		}
 	}
-	if refused := refusalOf(c); refused != "" {
+	if _, why := c.Refused(); why != "" {
 		parts = append(parts, "refused")
 	}
 	if c.Broken > 0 {
@@ -149,19 +148,7 @@ func firstWord(s string) string { w, _, _ := strings.Cut(s, " "); return strings
 func plainCount(n int, what string) string { return strconv.Itoa(n) + " " + what + plural(n) }
 
 // short is enough of a reference to tell it from others, and to search for.
-func short(r world.Ref) string { return r.Hex()[:12] }
-
-// refusalOf is the output's own refusal.
-func refusalOf(c *provenance.Chain) string {
-	var out struct {
-		OK      *bool  `json:"ok"`
-		Refused string `json:"refused"`
-	}
-	if hashref.DecodeKnown(c.Output, &out) != nil || out.OK == nil || *out.OK {
-		return ""
-	}
-	return out.Refused
-}
+func short(r world.Ref) string { return r.Hex()[:min(12, len(r.Hex()))] }
 
 // showChain tells a chain from the entry down.
 func showChain(w io.Writer, c *provenance.Chain, full bool) {
@@ -204,7 +191,7 @@ func showChain(w io.Writer, c *provenance.Chain, full bool) {
 
 // who is whose call it was, and by what right.
 func who(c *provenance.Chain) string {
-	text := fmt.Sprintf("episode %s, over %s", printable(c.Episode, false), c.Surface)
+	text := fmt.Sprintf("episode %s, over %s", printable(c.Episode, false), printable(c.Surface, false))
 	if s := c.Session; s != nil {
 		text += fmt.Sprintf(", session %s until %s, granted %s", short(s.ID), when(s.Expires), grantList(s.Grants))
 		if s.Revoked {

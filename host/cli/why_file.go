@@ -35,8 +35,8 @@ type fileStory struct {
 	Writes  []provenance.Write `json:"writes"`
 	// Complete says that no earlier call wrote it.
 	Complete bool `json:"complete"`
-	// Disk is same, other or gone: whether the file is what the last call left. "" if the
-	// worktree is not known.
+	// Disk is same, alike, other or gone: whether the file is what the last call left. alike
+	// is one of which only that call's part and the size are known.
 	Disk  string            `json:"disk,omitzero"`
 	Lines []provenance.Line `json:"lines,omitempty"`
 }
@@ -73,8 +73,8 @@ func (a *app) whyFile(cmd *cobra.Command, db string, q fileQuery) error {
 		case len(now) > provenance.MaxBlamed:
 			return failf("the file has more than %d bytes; the lines of one up to that are told apart", provenance.MaxBlamed)
 		default:
-			lines, same := provenance.Blame(writes, now)
-			story.Disk = cond(same, "same", "other")
+			lines, left := provenance.Blame(writes, now)
+			story.Disk = string(left)
 			if q.blame {
 				story.Lines = lines
 			}
@@ -134,7 +134,7 @@ func (a *app) showFile(s *fileStory) {
 			}
 			fmt.Fprintf(a.stdout, "%s %5d  %s\n", by, i+1, printable(strings.TrimRight(l.Text, "\r\n"), false))
 		}
-		fmt.Fprintln(a.stderr, "a number is the entry that wrote the line, - means that no call did; next: ailang-worldd why NUMBER")
+		fmt.Fprintln(a.stderr, "a number is the entry that wrote the line; - is a line that was there before, or that a command, a commit or a person wrote; next: ailang-worldd why NUMBER")
 		return
 	}
 	for _, w := range s.Writes {
@@ -145,6 +145,8 @@ func (a *app) showFile(s *fileStory) {
 		fmt.Fprintf(a.stdout, "no call of episode %s wrote %s\n", s.Episode, printable(s.Path, false))
 	case s.Disk == "same":
 		fmt.Fprintln(a.stdout, "✓ the file is what the last of these left")
+	case s.Disk == "alike":
+		fmt.Fprintln(a.stdout, "! the file has what these wrote, and the size that the last of them left; what else it held is in no call, and not proved")
 	case s.Disk == "gone":
 		fmt.Fprintln(a.stdout, "✗ the file is not there any more")
 	default:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
@@ -70,10 +71,11 @@ type bundleCall struct {
 type bundleSessionV struct{ world.Session }
 
 // Export writes an episode as a bundle that can be verified alone. broken counts the links of
-// its entries that do not hold in the store: what they lead to is not in the bundle. The credential itself is
+// its entries that do not hold in the store, what they lead to is not in the bundle, and the
+// entries between them that do not. The credential itself is
 // nowhere in it, as it is not in the store. An episode without entries is KindNotFound.
 func Export(ctx context.Context, s episodeStore, storeID, episode string, w io.Writer, progress func(done, total int64)) (broken int, err error) {
-	e, err := OfEpisode(ctx, s, episode)
+	e, err := OfEpisode(ctx, s, episode, time.Time{}) // whose budgets nobody asks for
 	if err != nil {
 		return 0, err
 	}
@@ -131,6 +133,9 @@ func (b *bundleWriter) entry(index int64) {
 	own := c.Episode == b.episode
 	b.line(bundleLine{Entry: &bundleEntry{c.Entry, c.World, own}})
 	if !own {
+		if coordinated(&c.Entry) && entryProblem(&c.Entry) != "" || worldProblem(&c.Entry, &c.World) != "" {
+			b.broken++
+		}
 		return
 	}
 	b.broken += c.Broken
@@ -262,25 +267,16 @@ func (b *Bundle) take(l *bundleLine, n int) error {
 // episode's own stand on.
 func (b *Bundle) Verify(ctx context.Context) (Report, error) {
 	out := Report{From: b.Header.First, To: b.Header.Last, Breaks: []Break{}}
-	broken := func(i int64, l Link) {
-		if out.Broken++; len(out.Breaks) < MaxBreaks {
-			out.Breaks = append(out.Breaks, Break{i, l})
-		}
-	}
+	broken := func(i int64, l Link) { out.broken(Break{i, l}) }
 	for i := b.Header.First; i <= b.Header.Last; i++ {
-		e, ok := b.entries[i]
-		switch prev, before := b.entries[i-1]; {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return out, world.Wrap(world.KindTimeout, "provenance.Verify", context.Cause(ctx))
-		case !ok:
-			broken(i, Link{What: "entry", Problem: "it is not in the bundle"})
-			continue
-		case coordinated(&e.Entry) && world.ComputeEntryHash(e.Entry.Header, e.Entry.TransitionRef) != e.Entry.EntryHash:
-			broken(i, Link{What: "entry hash", Ref: e.Entry.EntryHash, Problem: "the entry has another hash"})
-		case before && prev.Entry.EntryHash != e.Entry.Header.PrevEntryHash:
-			broken(i, Link{What: "previous entry", Ref: e.Entry.Header.PrevEntryHash, Problem: "the entry before it is " + prev.Entry.EntryHash.String()})
 		}
-		out.Links += 2
+		for _, l := range b.between(i) {
+			if out.Links++; !l.OK {
+				broken(i, l)
+			}
+		}
 	}
 	if int64(len(b.own)) != b.Header.Calls {
 		broken(-1, Link{What: "header", Problem: fmt.Sprintf("it tells of %d calls, the bundle has %d", b.Header.Calls, len(b.own))})
@@ -308,6 +304,34 @@ func (b *Bundle) Verify(ctx context.Context) (Report, error) {
 		}
 	}
 	return out, nil
+}
+
+// between is the links of an entry that only carries the chain on. Those of the episode's own
+// are followed as in a store.
+func (b *Bundle) between(i int64) []Link {
+	e, ok := b.entries[i]
+	if !ok {
+		return []Link{{What: "entry", Problem: "it is not in the bundle"}}
+	}
+	if e.Own {
+		return nil
+	}
+	var links []Link
+	link := func(what string, ref world.Ref, problem string) {
+		links = append(links, Link{What: what, Ref: ref, OK: problem == "", Problem: problem})
+	}
+	if coordinated(&e.Entry) {
+		link("entry hash", e.Entry.EntryHash, entryProblem(&e.Entry))
+	}
+	if prev, before := b.entries[i-1]; before {
+		problem := ""
+		if prev.Entry.EntryHash != e.Entry.Header.PrevEntryHash {
+			problem = "the entry before it is " + prev.Entry.EntryHash.String()
+		}
+		link("previous entry", e.Entry.Header.PrevEntryHash, problem)
+	}
+	link("world", e.World.Ref, worldProblem(&e.Entry, &e.World))
+	return links
 }
 
 func absent(what string) error {

@@ -6,7 +6,9 @@ package provenance
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -56,6 +58,18 @@ type Chain struct {
 	Output   jsontext.Value     `json:"output,omitzero"`
 	Links    []Link             `json:"links"`
 	Broken   int                `json:"broken"` // links that are not OK
+}
+
+// Refused tells whether the output says "ok":false, and why if it says that.
+func (c *Chain) Refused() (refused bool, why string) {
+	var out struct {
+		OK      *bool  `json:"ok"`
+		Refused string `json:"refused"`
+	}
+	if hashref.DecodeKnown(c.Output, &out) != nil || out.OK == nil || *out.OK {
+		return false, ""
+	}
+	return true, out.Refused
 }
 
 // Engine is the interpreter that an entry names.
@@ -116,30 +130,6 @@ func (r *record) rounds() []recordRound {
 		return []recordRound{{r.Plan, r.Effects}}
 	}
 	return r.Rounds
-}
-
-// effectRecord and effectRequest are what is read of world/effect-record/v1 and
-// world/effect-request/v1.
-type effectRecord struct {
-	Allowed      bool      `json:"allowed"`
-	BudgetAfter  int64     `json:"budgetAfter"`
-	BudgetBefore int64     `json:"budgetBefore"`
-	Cost         int64     `json:"cost"`
-	Denial       string    `json:"denial"`
-	Effect       string    `json:"effect"`
-	Failed       bool      `json:"failed"`
-	RequestRef   world.Ref `json:"requestRef"`
-	ResultRef    world.Ref `json:"resultRef"`
-	Scope        string    `json:"scope"`
-}
-
-type effectRequest struct {
-	Cost         int64              `json:"cost"`
-	Effect       string             `json:"effect"`
-	ID           string             `json:"id"`
-	InvocationID world.InvocationID `json:"invocationId"`
-	Payload      jsontext.Value     `json:"payload"`
-	Scope        string             `json:"scope"`
 }
 
 // Explain follows everything that the entry at an index stands on. Broken links are part
@@ -205,11 +195,11 @@ func (w *walk) object(what string, ref world.Ref, into any) (text jsontext.Value
 	if w.stop(err) {
 		return nil, false
 	}
-	switch {
-	case err != nil:
+	if err == nil {
+		err = whole(ref, o.Payload)
+	}
+	if err != nil {
 		return nil, w.link(what, ref, reason(err))
-	case hashref.Sum(o.Payload) != ref:
-		return nil, w.link(what, ref, "its payload hashes to "+hashref.Sum(o.Payload).String())
 	}
 	if into != nil {
 		if err := hashref.DecodeKnown(o.Payload, into); err != nil {
@@ -220,6 +210,14 @@ func (w *walk) object(what string, ref world.Ref, into any) (text jsontext.Value
 		w.c.Semantic = o.SemanticID
 	}
 	return o.Payload, w.link(what, ref, "")
+}
+
+// whole tells of a payload that does not hash to its name: not every Reader has looked.
+func whole(ref world.Ref, payload []byte) error {
+	if sum := hashref.Sum(payload); sum != ref {
+		return errors.New("its payload hashes to " + sum.String())
+	}
+	return nil
 }
 
 // reason is an error in a few words.
@@ -235,11 +233,7 @@ func (w *walk) entry() {
 	e := &w.c.Entry
 	h := e.Header
 	if coordinated(e) {
-		problem := ""
-		if sum := world.ComputeEntryHash(h, e.TransitionRef); sum != e.EntryHash {
-			problem = "the entry hashes to " + sum.String()
-		}
-		w.link("entry hash", e.EntryHash, problem)
+		w.link("entry hash", e.EntryHash, entryProblem(e))
 	}
 	if h.EntryIndex > 0 {
 		prev, err := w.r.Entry(w.ctx, h.EntryIndex-1)
@@ -276,14 +270,9 @@ func (w *walk) world() {
 		if w.stop(err) {
 			return
 		}
-		problem := ""
-		switch {
-		case err != nil:
+		problem := worldProblem(e, &got)
+		if err != nil {
 			problem = reason(err)
-		case got.LogHead != e.EntryHash || got.Revision != e.Header.EntryIndex:
-			problem = "it names another entry"
-		case coordinated(e) && world.ComputeWorldRef(got.Revision, got.StateRoot, got.LogHead) != got.Ref:
-			problem = "the world hashes to " + world.ComputeWorldRef(got.Revision, got.StateRoot, got.LogHead).String()
 		}
 		w.c.World = got
 		w.link("world", n.Ref, problem)
@@ -294,6 +283,33 @@ func (w *walk) world() {
 		problem = reason(err)
 	}
 	w.link("world", hashref.None, problem)
+}
+
+// hashable tells whether a number can be in what is hashed: no entry was ever made of another.
+func hashable(n int64) bool { return -hashref.MaxInt <= n && n <= hashref.MaxInt }
+
+// entryProblem says why the entry of a call is not what its hash says; "" if it is.
+func entryProblem(e *world.Entry) string {
+	if h := &e.Header; !hashable(h.EntryIndex) || !hashable(h.SemanticsEpoch) || !utf8.ValidString(h.WrittenBy) {
+		return "it holds what cannot be hashed"
+	}
+	if sum := world.ComputeEntryHash(e.Header, e.TransitionRef); sum != e.EntryHash {
+		return "the entry hashes to " + sum.String()
+	}
+	return ""
+}
+
+// worldProblem says why a world is not the one that an entry made; "" if it is.
+func worldProblem(e *world.Entry, w *world.World) string {
+	switch {
+	case w.LogHead != e.EntryHash || w.Revision != e.Header.EntryIndex:
+		return "it names another entry"
+	case coordinated(e) && !hashable(w.Revision):
+		return "its revision is beyond what can be hashed"
+	case coordinated(e) && world.ComputeWorldRef(w.Revision, w.StateRoot, w.LogHead) != w.Ref:
+		return "the world hashes to " + world.ComputeWorldRef(w.Revision, w.StateRoot, w.LogHead).String()
+	}
+	return ""
 }
 
 func coordinated(e *world.Entry) bool {
@@ -355,6 +371,9 @@ func (w *walk) engine() {
 		Dialect string `json:"dialect"`
 	}
 	if err == nil {
+		err = whole(w.c.Engine.Ref, o.Payload)
+	}
+	if err == nil {
 		err = hashref.DecodeKnown(o.Payload, &id)
 	}
 	if err != nil {
@@ -365,57 +384,6 @@ func (w *walk) engine() {
 	if w.link("engine", w.c.Engine.Ref, "") {
 		w.known.add(w.c.Engine.Ref)
 	}
-}
-
-func (w *walk) round(i, of int, rr recordRound) {
-	where := ""
-	if of > 1 {
-		where = "round " + itoa(i+1) + ": "
-	}
-	out := Round{Plan: rr.Plan, Effects: []Effect{}}
-	out.Text, _ = w.object(where+"plan", rr.Plan, nil)
-	for _, ref := range rr.Effects {
-		out.Effects = append(out.Effects, w.effect(where, ref))
-	}
-	w.c.Rounds = append(w.c.Rounds, out)
-}
-
-// effect follows one effect: its record, request and result must tell the same.
-func (w *walk) effect(where string, ref world.Ref) Effect {
-	e := Effect{Record: ref, Status: "unknown"}
-	var rec effectRecord
-	if _, ok := w.object(where+"effect record", ref, &rec); !ok {
-		return e
-	}
-	e = Effect{Record: ref, Effect: rec.Effect, Scope: rec.Scope, Cost: rec.Cost, Denial: rec.Denial, BudgetBefore: rec.BudgetBefore,
-		BudgetAfter: rec.BudgetAfter, Request: rec.RequestRef, Result: rec.ResultRef, Status: rec.status()}
-	var req effectRequest
-	if _, ok := w.object(where+"request", rec.RequestRef, &req); ok {
-		e.ID, e.Payload = req.ID, req.Payload
-		switch {
-		case req.InvocationID != w.c.Call:
-			w.link(where+"request", rec.RequestRef, "it is of invocation "+string(req.InvocationID))
-		case req.Effect != rec.Effect || req.Scope != rec.Scope || req.Cost != rec.Cost:
-			w.link(where+"request", rec.RequestRef, "it asks for another effect than the record tells of")
-		}
-	}
-	if !rec.ResultRef.IsNone() {
-		e.Answer, _ = w.object(where+"result", rec.ResultRef, nil)
-	}
-	if spent := rec.BudgetBefore - rec.BudgetAfter; rec.Allowed && spent != rec.Cost || !rec.Allowed && spent != 0 {
-		w.link(where+"budget", ref, "what was left does not fit the cost")
-	}
-	return e
-}
-
-func (r *effectRecord) status() string {
-	switch {
-	case !r.Allowed:
-		return "denied"
-	case r.Failed:
-		return "failed"
-	}
-	return "ok"
 }
 
 // journal holds the journal to the record, and tells whose call it was.

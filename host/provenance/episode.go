@@ -3,7 +3,9 @@ package provenance
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
+	"time"
 
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -13,7 +15,8 @@ import (
 type Budget struct {
 	Effect string `json:"effect"`
 	Scope  string `json:"scope"`
-	// Granted is the largest sum that one live session grants; what is spent counts for all.
+	// Granted is the largest sum that one live session grants, or if none is live, that one
+	// ever did; what is spent counts for all.
 	Granted int64 `json:"granted"`
 	Spent   int64 `json:"spent"`
 }
@@ -75,11 +78,11 @@ type episodeStore interface {
 	Spent(ctx context.Context, episode, effect, scope string) (int64, error)
 }
 
-// OfEpisode reads what an episode did: its entries, and no others. An episode that never
-// was is KindNotFound.
-func OfEpisode(ctx context.Context, s episodeStore, name string) (*Episode, error) {
+// OfEpisode reads what an episode did: its entries, and no others. now tells which of its
+// sessions are live. An episode that never was is KindNotFound.
+func OfEpisode(ctx context.Context, s episodeStore, name string, now time.Time) (*Episode, error) {
 	e := &Episode{Name: name, ByTool: map[string]int64{}, First: -1, Last: -1, Sessions: []world.Session{}, Budgets: []Budget{}}
-	if err := e.sessions(ctx, s); err != nil {
+	if err := e.sessions(ctx, s, now); err != nil {
 		return nil, err
 	}
 	err := eachOf(ctx, s, name, false, func(entry *world.Entry) (bool, error) { return false, e.entry(ctx, s, entry) })
@@ -92,7 +95,7 @@ func OfEpisode(ctx context.Context, s episodeStore, name string) (*Episode, erro
 	return e, nil
 }
 
-func (e *Episode) sessions(ctx context.Context, s episodeStore) error {
+func (e *Episode) sessions(ctx context.Context, s episodeStore, now time.Time) error {
 	for after := (world.Ref{}); ; {
 		page, err := s.Sessions(ctx, e.Name, after, store.MaxPage)
 		if err != nil {
@@ -105,6 +108,7 @@ func (e *Episode) sessions(ctx context.Context, s episodeStore) error {
 		after = page[len(page)-1].ID
 	}
 	at := map[[2]string]int{}
+	live := slices.ContainsFunc(e.Sessions, func(s world.Session) bool { return s.LiveAt(now) })
 	for _, ses := range e.Sessions {
 		for _, g := range ses.Grants {
 			k := [2]string{g.Effect, g.Scope}
@@ -116,9 +120,10 @@ func (e *Episode) sessions(ctx context.Context, s episodeStore) error {
 				at[k] = len(e.Budgets)
 				e.Budgets = append(e.Budgets, Budget{Effect: g.Effect, Scope: g.Scope, Spent: spent})
 			}
-			sum, _, _ := ses.Budget(g.Effect, g.Scope)
-			b := &e.Budgets[at[k]]
-			b.Granted = max(b.Granted, sum)
+			if sum, _, _ := ses.Budget(g.Effect, g.Scope); !live || ses.LiveAt(now) {
+				b := &e.Budgets[at[k]]
+				b.Granted = max(b.Granted, sum)
+			}
 		}
 	}
 	return nil

@@ -3,10 +3,12 @@ package provenance
 import (
 	"bufio"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"path"
+	"time"
 
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
@@ -33,7 +35,7 @@ type subject struct {
 
 // EachCall explains the entries of an episode in order.
 func EachCall(ctx context.Context, s episodeStore, episode string, visit func(*Chain) error) error {
-	e, err := OfEpisode(ctx, s, episode)
+	e, err := OfEpisode(ctx, s, episode, time.Time{}) // whose budgets nobody asks for
 	if err != nil {
 		return err
 	}
@@ -51,10 +53,14 @@ func EachCall(ctx context.Context, s episodeStore, episode string, visit func(*C
 }
 
 // ExportStatements writes an episode as in-toto statements, one a line. The subjects of a
-// call are its output, and each file that it wrote whole.
-func ExportStatements(ctx context.Context, s episodeStore, episode string, w io.Writer) error {
+// call are its output, and each file that it wrote whole. Of a call whose chain is broken
+// nothing is stated; broken counts its links.
+func ExportStatements(ctx context.Context, s episodeStore, episode string, w io.Writer) (broken int, err error) {
 	out := bufio.NewWriter(w)
-	err := EachCall(ctx, s, episode, func(c *Chain) error {
+	err = EachCall(ctx, s, episode, func(c *Chain) error {
+		if broken += c.Broken; c.Broken > 0 {
+			return nil
+		}
 		st := Statement{Type: StatementType, PredicateType: PredicateType, Predicate: c,
 			Subject: []subject{{string(c.Call), map[string]string{"sha256": c.World.StateRoot.Hex()}}}}
 		for _, r := range c.Rounds {
@@ -73,9 +79,9 @@ func ExportStatements(ctx context.Context, s episodeStore, episode string, w io.
 		return err
 	})
 	if err != nil {
-		return err
+		return broken, err
 	}
-	return out.Flush()
+	return broken, out.Flush()
 }
 
 // The parts of OTLP's JSON that spans need (opentelemetry.io/docs/specs/otlp): ids are hex,
@@ -132,16 +138,18 @@ func number(key string, value int64) otlpAttribute {
 
 // ExportSpans writes an episode as one OTLP trace export in JSON: a span a call, and below it
 // one an effect. The log holds order and no time, so a call's span begins at its index in
-// milliseconds after the beginning of 1970, and its effects share its millisecond.
-func ExportSpans(ctx context.Context, s episodeStore, storeID, episode string, w io.Writer) error {
+// milliseconds after the beginning of 1970, and its effects share its millisecond. A call that
+// was refused, or whose chain is broken, is an error; broken counts the links.
+func ExportSpans(ctx context.Context, s episodeStore, storeID, episode string, w io.Writer) (broken int, err error) {
 	scope := otlpScope{Spans: []otlpSpan{}}
 	scope.Scope.Name, scope.Scope.Version = "ailang.dev/world", world.Version
-	err := EachCall(ctx, s, episode, func(c *Chain) error {
+	err = EachCall(ctx, s, episode, func(c *Chain) error {
+		broken += c.Broken
 		scope.Spans = append(scope.Spans, spansOf(c, storeID)...)
 		return nil
 	})
 	if err != nil {
-		return err
+		return broken, err
 	}
 	text, err := json.Marshal(otlpExport{[]otlpResource{{
 		Resource:   otlpAttributes{[]otlpAttribute{attr("service.name", "ailang-worldd"), attr("world.store", storeID), attr("world.episode", episode)}},
@@ -150,20 +158,20 @@ func ExportSpans(ctx context.Context, s episodeStore, storeID, episode string, w
 	if err == nil {
 		_, err = w.Write(append(text, '\n'))
 	}
-	return err
+	return broken, err
 }
 
 // spansOf is a call's span and those of its effects. Ids follow from the entry's hash, so an
 // export that is made again is the same.
 func spansOf(c *Chain, storeID string) []otlpSpan {
 	trace := hashref.SumString(storeID + " " + c.Episode).Hex()[:32]
-	call := c.Entry.EntryHash.Hex()[:16]
+	call := spanID(c.Entry.EntryHash)
 	at := func(ns int64) string { return fmt.Sprint(c.Index*1e6 + ns) }
 	effects := []otlpSpan{}
 	n := int64(0)
 	for _, r := range c.Rounds {
 		for _, e := range r.Effects {
-			span := otlpSpan{TraceID: trace, SpanID: e.Record.Hex()[:16], Parent: call, Name: e.Effect, Kind: 3, Start: at(1000 * (n + 1)), End: at(1000 * (n + 2)),
+			span := otlpSpan{TraceID: trace, SpanID: spanID(e.Record), Parent: call, Name: e.Effect, Kind: 3, Start: at(1000 * (n + 1)), End: at(1000 * (n + 2)),
 				Status: otlpStatus{Code: 1}, Attributes: []otlpAttribute{attr("world.effect.id", e.ID), attr("world.effect.scope", e.Scope), number("world.effect.cost", e.Cost),
 					attr("world.effect.status", e.Status), attr("world.effect.record", e.Record.String()), number("world.budget.before", e.BudgetBefore), number("world.budget.after", e.BudgetAfter)}}
 			if e.Status != "ok" {
@@ -175,5 +183,15 @@ func spansOf(c *Chain, storeID string) []otlpSpan {
 	root := otlpSpan{TraceID: trace, SpanID: call, Name: c.Tool, Kind: 2, Start: at(0), End: at(1000 * (n + 2)), Status: otlpStatus{Code: 1},
 		Attributes: []otlpAttribute{number("world.entry.index", c.Index), attr("world.entry.hash", c.Entry.EntryHash.String()), attr("world.invocation", string(c.Call)),
 			attr("world.surface", c.Surface), attr("world.transition.source", c.Source.String()), attr("world.ref", c.World.Ref.String())}}
+	if c.Broken > 0 {
+		root.Status = otlpStatus{2, fmt.Sprintf("%d of its links do not hold", c.Broken)}
+	} else if refused, why := c.Refused(); refused {
+		root.Status = otlpStatus{2, cond(why != "", why, "its answer is not ok")}
+	}
 	return append([]otlpSpan{root}, effects...)
+}
+
+// spanID is that of a reference; a record that names no effect has one of its own.
+func spanID(ref world.Ref) string {
+	return hex.EncodeToString(append(ref.Digest(), make([]byte, 8)...)[:8])
 }

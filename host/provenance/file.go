@@ -126,11 +126,28 @@ type Line struct {
 	Text  string `json:"text"`
 }
 
+// Left says what is known of a file beside its changes.
+type Left string
+
+const (
+	// LeftSame: it is what the last of its changes left, to the byte.
+	LeftSame Left = "same"
+	// LeftAlike: it has the changes and the size that the last of them left. What it held
+	// beside them is in no call, so that nobody can tell whether that is as it was.
+	LeftAlike Left = "alike"
+	// LeftOther: it is something else.
+	LeftOther Left = "other"
+)
+
 // Blame tells the lines of a file apart by the entries that wrote them. writes is all of its
-// changes, newest first, as Writes gives them. same says that the file is what the last of
-// them left: the changes lead to it, and it has the size that was told then.
-func Blame(writes []Write, now []byte) (lines []Line, same bool) {
-	text := base(writes, string(now))
+// changes, newest first, as Writes gives them. What was changed beside them, by a command, a
+// commit or a person, is nobody's.
+func Blame(writes []Write, now []byte) (lines []Line, left Left) {
+	before, after := takenBack(writes, string(now))
+	text, known := before[len(writes)], false
+	if n := len(writes); n > 0 && writes[n-1].Op == "write" {
+		text = ""
+	}
 	for _, l := range split(text) {
 		lines = append(lines, Line{0, l})
 	}
@@ -140,31 +157,53 @@ func Blame(writes []Write, now []byte) (lines []Line, same bool) {
 		if w.Op == "edit" {
 			next = strings.Replace(text, w.Old, w.New, 1)
 		}
+		switch {
+		case w.Op != "edit":
+			known = true
+		case strings.Count(text, w.Old) == 1 && int64(len(next)) == w.Bytes:
+		case after[i]:
+			// It met another text than the changes before it had left. What that was is seen
+			// from what came of it.
+			lines = attribute(lines, before[i+1], 0)
+			next, known = before[i], false
+		default:
+			known = false
+		}
 		lines, text = attribute(lines, next, w.Index), next
+		known = known && int64(len(text)) == w.Bytes
 	}
-	if string(now) == text {
-		return lines, len(writes) > 0 && writes[0].Bytes == int64(len(now))
+	switch {
+	case string(now) != text:
+		return attribute(lines, string(now), 0), LeftOther
+	case len(writes) == 0 || writes[0].Bytes != int64(len(now)):
+		return lines, LeftOther
+	case known:
+		return lines, LeftSame
 	}
-	return attribute(lines, string(now), 0), false
+	return lines, LeftAlike
 }
 
-// base is what the file was before the oldest of its known changes: nothing, if that wrote
-// it whole; else the changes are taken back from what it is now, as far as that goes.
-func base(writes []Write, now string) string {
-	if n := len(writes); n > 0 && writes[n-1].Op == "write" {
-		return ""
-	}
+// takenBack is what the file was after each of its changes, at the change's place, and before
+// them all, at the last: each taken back from what it is now, as far as that goes. after says
+// of which changes it does.
+func takenBack(writes []Write, now string) (texts []string, after []bool) {
+	texts, after = make([]string, len(writes)+1), make([]bool, len(writes))
+	goes := true
 	for i := range writes {
 		w := &writes[i]
-		if w.Op == "write" {
-			now = "" // what was before it is gone
-			break
-		}
-		if w.New != "" && strings.Count(now, w.New) == 1 {
+		texts[i] = now
+		after[i] = goes && w.Op == "edit" && w.New != "" && strings.Count(now, w.New) == 1
+		switch {
+		case w.Op != "edit":
+			goes, now = false, "" // what was before it is gone
+		case w.New != "" && strings.Count(now, w.New) == 1:
 			now = strings.Replace(now, w.New, w.Old, 1)
+		default:
+			goes = false
 		}
 	}
-	return now
+	texts[len(writes)] = now
+	return texts, after
 }
 
 func split(text string) []string {

@@ -128,7 +128,7 @@ func (v *verification) one(ctx context.Context, index int64) error {
 	v.out.Links += int64(len(c.Links))
 	for _, l := range c.Links {
 		if !l.OK {
-			v.broken(Break{index, l})
+			v.out.broken(Break{index, l})
 		}
 	}
 	v.mu.Unlock()
@@ -138,15 +138,15 @@ func (v *verification) one(ctx context.Context, index int64) error {
 	return nil
 }
 
-// broken keeps the first breaks in order of the log. The lock is held.
-func (v *verification) broken(b Break) {
-	v.out.Broken++
-	at, _ := slices.BinarySearchFunc(v.out.Breaks, b, func(x, y Break) int { return cmp.Compare(x.Index, y.Index) })
-	for at < len(v.out.Breaks) && v.out.Breaks[at].Index == b.Index {
+// broken counts a break, and keeps the first ones in order of the log.
+func (r *Report) broken(b Break) {
+	r.Broken++
+	at, _ := slices.BinarySearchFunc(r.Breaks, b, func(x, y Break) int { return cmp.Compare(x.Index, y.Index) })
+	for at < len(r.Breaks) && r.Breaks[at].Index == b.Index {
 		at++
 	}
-	if v.out.Breaks = slices.Insert(v.out.Breaks, at, b); len(v.out.Breaks) > MaxBreaks {
-		v.out.Breaks = v.out.Breaks[:MaxBreaks]
+	if r.Breaks = slices.Insert(r.Breaks, at, b); len(r.Breaks) > MaxBreaks {
+		r.Breaks = r.Breaks[:MaxBreaks]
 	}
 }
 

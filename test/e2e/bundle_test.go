@@ -3,13 +3,16 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/provenance"
+	"ailang.dev/world/host/world"
 )
 
 func verifyBundle(text []byte) (provenance.Report, error) {
@@ -74,5 +77,46 @@ func TestBundlesProveThemselves(t *testing.T) {
 		if report, err := verifyBundle(resealed(append(append([]string{}, lines[:i]...), lines[i+1:]...))); err == nil && report.Broken == 0 {
 			t.Errorf("without %.120s nothing is missed", l)
 		}
+	} // Nor is anything altered and sealed again taken for what it was: no object, its engine's
+	// among them, and neither an entry between the episode's own nor its world.
+	alter := func(i int, from, to string) {
+		t.Helper()
+		bad := append([]string{}, lines...)
+		if bad[i] = strings.Replace(bad[i], from, to, 1); bad[i] == lines[i] {
+			t.Fatalf("%.200s has no %s", lines[i], from)
+		}
+		if report, err := verifyBundle(resealed(bad)); err == nil && report.Broken == 0 {
+			t.Errorf("%.120s: altered from %s to %s, and nothing is missed", lines[i], from, to)
+		}
+	}
+	engines := 0
+	for i, l := range lines[:len(lines)-1] {
+		var line struct {
+			Object *struct {
+				SemanticID string `json:"semanticId"`
+				Payload    []byte `json:"payload"`
+			}
+			Entry *struct {
+				Entry world.Entry
+				World world.World
+			}
+		}
+		if err := json.Unmarshal([]byte(l), &line); err != nil {
+			t.Fatal(err)
+		}
+		if o := line.Object; o != nil {
+			was := base64.StdEncoding.EncodeToString(o.Payload)
+			alter(i, was, base64.StdEncoding.EncodeToString(append([]byte(" "), o.Payload...)))
+			if o.SemanticID == "world/interpreter/v1" {
+				engines++
+			}
+		}
+		if e := line.Entry; e != nil {
+			alter(i, e.World.StateRoot.String(), hashref.SumString("another").String())
+			alter(i, fmt.Sprintf(`"semanticsEpoch":%d`, e.Entry.Header.SemanticsEpoch), `"semanticsEpoch":9007199254740993`)
+		}
+	}
+	if engines == 0 {
+		t.Error("no engine is in the bundle")
 	}
 }
