@@ -244,3 +244,29 @@ func TestEveryKindHasItsPage(t *testing.T) {
 		t.Errorf("a panic: %d, told %q", w.Code, told)
 	}
 }
+
+type wideRegistry struct{}
+
+func (wideRegistry) Snapshot(context.Context) (*registry.Snapshot, error) {
+	schema := []byte(`{"enum":["` + strings.Repeat(strings.Repeat("<", 500)+`","`, 60) + `"]}`)
+	s := &registry.Snapshot{Head: hashref.Zero}
+	for range TransitionPage {
+		s.Transitions = append(s.Transitions, &world.Descriptor{ID: "wide", InputSchema: schema, OutputSchema: schema})
+	}
+	return s, nil
+}
+
+// TestTransitionsAreBounded: large schemas are shown until the page is full.
+func TestTransitionsAreBounded(t *testing.T) {
+	p := New(Config{Store: &log{n: 1}, Registry: wideRegistry{}, Approvals: noBook{}, Now: time.Now})
+	for _, rt := range routes {
+		if rt.pattern != "GET /workbench/transitions" {
+			continue
+		}
+		w := httptest.NewRecorder()
+		p.serve(rt).ServeHTTP(w, httptest.NewRequest("GET", "/workbench/transitions", nil))
+		if text := w.Body.String(); w.Code != 200 || len(text) > 2<<20 || !strings.Contains(text, "This page is full") || strings.Count(text, "&lt;") < 10_000 {
+			t.Errorf("%d, %d bytes", w.Code, len(text))
+		}
+	}
+}

@@ -63,14 +63,16 @@ func (p *Pages) entryView(ctx context.Context, index int64) (*entryView, error) 
 		v.Next = entryPath(index + 1)
 	}
 	v.Expired = c.Session != nil && !c.Session.LiveAt(p.cfg.Now())
-	v.Input, v.Output = v.text("input", c.Input), v.text("output", c.Output)
+	room := room(MaxBoxes)
+	v.Input = room.shown(c.Input, linkRef(c, "input"))
+	v.Output = room.shown(c.Output, linkRef(c, "output"))
 	for i, r := range c.Rounds {
-		rv := roundView{Plan: r.Plan, Text: shown(r.Text, r.Plan)}
+		rv := roundView{Plan: r.Plan, Text: room.shown(r.Text, r.Plan)}
 		if len(c.Rounds) > 1 {
 			rv.Number = i + 1
 		}
 		for _, e := range r.Effects {
-			rv.Effects = append(rv.Effects, effectViewOf(e))
+			rv.Effects = append(rv.Effects, room.effect(e))
 		}
 		v.Acted = v.Acted || len(r.Effects) > 0
 		v.Rounds = append(v.Rounds, rv)
@@ -79,22 +81,37 @@ func (p *Pages) entryView(ctx context.Context, index int64) (*entryView, error) 
 	return v, nil
 }
 
-func (v *entryView) text(what string, text jsontext.Value) template.HTML {
-	if len(text) == 0 {
-		return ""
+// room is how many bytes the boxes of a page may still take.
+type room int
+
+// box is what is made, if there is room for it; else a link to all of it.
+func (left *room) box(whole string, made func() template.HTML) template.HTML {
+	if *left > 0 {
+		// What it takes is what it takes once it is inert.
+		b := inertPage([]byte(made()))
+		if n := room(len(b)); n <= *left {
+			*left -= n
+			return template.HTML(b)
+		}
+		*left = 0 // what follows is no more, so that a page has no holes
 	}
-	return shown(text, linkRef(v.Chain, what))
+	var m markup
+	m.raw(`<p class="cut">This page is full. `)
+	link(&m, whole, "Show the whole")
+	m.raw(`</p>`)
+	return m.html()
 }
 
 // shown is a payload in a box, with a link to the whole.
-func shown(text jsontext.Value, ref world.Ref) template.HTML {
+func (left *room) shown(text jsontext.Value, ref world.Ref) template.HTML {
 	if len(text) == 0 {
 		return ""
 	}
-	return pretty(text, MaxBlock, objectPath(ref, true))
+	whole := objectPath(ref, true)
+	return left.box(whole, func() template.HTML { return pretty(text, MaxBlock, whole) })
 }
 
-func effectViewOf(e provenance.Effect) effectView {
+func (left *room) effect(e provenance.Effect) effectView {
 	whole := objectPath(e.Result, true)
 	if e.Effect == "Workspace.Write" || e.Result.IsNone() {
 		whole = objectPath(e.Request, true)
@@ -103,8 +120,8 @@ func effectViewOf(e provenance.Effect) effectView {
 	if e.Status != outcomeOK {
 		v.Deed = v.Deed.tried()
 	}
-	v.Inside = inside(e.Effect, e.Payload, e.Answer, whole)
-	v.Asked, v.Answer = shown(e.Payload, e.Request), shown(e.Answer, e.Result)
+	v.Inside = left.box(whole, func() template.HTML { return inside(e.Effect, e.Payload, e.Answer, whole) })
+	v.Asked, v.Answer = left.shown(e.Payload, e.Request), left.shown(e.Answer, e.Result)
 	if e.Status == outcomeFailed || e.Status == outcomeOK {
 		var a answer
 		if hashref.DecodeKnown(e.Answer, &a) == nil {

@@ -16,6 +16,7 @@ import (
 
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/approvals"
+	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -163,6 +164,48 @@ func TestHostileTextIsInert(t *testing.T) {
 			_, page := s.do(http.MethodGet, "/workbench/calls/"+url.PathEscape(bounded(text, 600)), nil)
 			inert(t, "call", page)
 		})
+	}
+}
+
+// TestAPageIsBounded: a call may have as many effects as a plan and its rounds allow, each with
+// all that a box holds.
+func TestAPageIsBounded(t *testing.T) {
+	s := start(t, worldtest.Options{})
+	const by, id = "coordinator:mcp", world.InvocationID("a2a:ep1:large")
+	object := func(semantic string, v any) world.Object {
+		return world.NewObject(semantic, by, hashref.MustMarshal(v))
+	}
+	empty := object(world.SemInput, map[string]any{})
+	all := []world.Object{empty}
+	var rounds []any
+	for r := range coordinator.MaxRounds {
+		var records []world.Ref
+		for e := range coordinator.MaxPlanned {
+			text := fmt.Sprint(r, e) + strings.Repeat("\x1b<\u202e", 10_000)
+			list := make([]string, 400)
+			for i := range list {
+				list[i] = text[:500]
+			}
+			request := object(world.SemRequest, map[string]any{"cost": 1, "effect": "Workspace.Write", "id": fmt.Sprint(e), "invocationId": id, "scope": "s",
+				"payload": map[string]any{"op": "write", "path": "a", "content": text, "list": list}})
+			result := object(world.SemResult, map[string]any{"ok": true, "list": list, "n": fmt.Sprint(r, e)})
+			record := object(world.SemEffect, map[string]any{"allowed": true, "budgetAfter": 1, "budgetBefore": 2, "cost": 1, "denial": "", "effect": "Workspace.Write",
+				"failed": false, "requestRef": request.Hash, "resultRef": result.Hash, "scope": "s"})
+			all, records = append(all, request, result, record), append(records, record.Hash)
+		}
+		rounds = append(rounds, map[string]any{"plan": empty.Hash, "effects": records})
+	}
+	record := object(world.SemRecordV2, map[string]any{"episodeId": "ep1", "input": empty.Hash, "interpreter": empty.Hash, "invocationId": id, "output": empty.Hash,
+		"rounds": rounds, "semanticsEpoch": 1, "skillId": "large", "transitionFn": empty.Hash})
+	res, err := s.Core.Store.Append(t.Context(), store.Append{Invocation: id, Digest: empty.Hash, Objects: append(all, record), TransitionFn: empty.Hash,
+		Interpreter: empty.Hash, SemanticsEpoch: 1, WrittenBy: by, TransitionRef: record.Hash, StateRoot: empty.Hash})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page := s.do(http.MethodGet, fmt.Sprint("/workbench?entry=", res.Entry.Header.EntryIndex), nil)
+	inert(t, "the entry", page)
+	if n := strings.Count(page, `<article class="effect`); n != coordinator.MaxRounds*coordinator.MaxPlanned {
+		t.Errorf("%d effects are told", n)
 	}
 }
 

@@ -245,9 +245,9 @@ func (p *Pages) transitions(r *request) (*page, error) {
 	}
 	d.From = int(min(from, int64(d.Count)))
 	end := min(d.From+TransitionPage, d.Count)
+	room := room(MaxBoxes)
 	for _, t := range snap.Transitions[d.From:end] {
-		d.Transitions = append(d.Transitions, transitionView{t, pretty(t.InputSchema, MaxBlock, objectPath(snap.Head, true)),
-			pretty(t.OutputSchema, MaxBlock, objectPath(snap.Head, true))})
+		d.Transitions = append(d.Transitions, transitionView{t, room.shown(t.InputSchema, snap.Head), room.shown(t.OutputSchema, snap.Head)})
 	}
 	at := func(i int) string { return "/workbench/transitions?from=" + strconv.Itoa(i) }
 	if d.From > 0 {
@@ -278,6 +278,7 @@ func (p *Pages) approvals(r *request) (*page, error) {
 		return nil, err
 	}
 	var d approvalsData
+	room := room(MaxBoxes)
 	now := p.cfg.Now()
 	for _, a := range slices.Backward(all) {
 		v := approvalView{Approval: a, State: a.At(now)}
@@ -287,7 +288,9 @@ func (p *Pages) approvals(r *request) (*page, error) {
 		}
 		switch s, err := p.cfg.Approvals.Subject(r.ctx, a); {
 		case err == nil:
-			v.Deed, v.Payload = deedOf(s.Effect, s.Payload), pretty(s.Payload, MaxBlock/4, objectPath(a.Subject, true))
+			whole := objectPath(a.Subject, true)
+			v.Deed = deedOf(s.Effect, s.Payload)
+			v.Payload = room.box(whole, func() template.HTML { return pretty(s.Payload, MaxBlock/4, whole) })
 		case world.KindOf(err) == world.KindTimeout:
 			return nil, err
 		default:

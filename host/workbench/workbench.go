@@ -36,6 +36,7 @@ const (
 	MaxQuery = 4 << 10   // bytes of a query string
 	MaxField = 240       // characters of a text that stands in a line
 	MaxBlock = 16 << 10  // bytes of a text that stands in a box of its own
+	MaxBoxes = 1 << 20   // bytes of all boxes of an entry's page, as they are sent
 	MaxWhole = 256 << 10 // bytes of an object that is shown whole
 	MaxLines = 400       // lines of a box
 	MaxNodes = 12        // effects of a picture
