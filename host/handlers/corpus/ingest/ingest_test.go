@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -240,11 +239,7 @@ func TestDeepAndLarge(t *testing.T) {
 	b.put("bomb.md", bomb+"title: *j\n---\ntop\n")
 	b.put("rows.html", "<p>top</p><table>"+strings.Repeat("<tr><td>x", 100_000))
 	b.put("entities.html", "<p>top</p>"+strings.Repeat("&lt;&#x202e;", 100_000))
-	began := time.Now()
-	r := b.add()
-	if took := time.Since(began); took > deepTime {
-		t.Errorf("it took %v", took)
-	}
+	r := b.add() // that it ends is what is tested: some of these take for ever in a naive reader
 	got := map[string]string{}
 	for _, f := range r.Failed {
 		got[filepath.Base(f.Path)] = f.Reason
@@ -259,9 +254,6 @@ func TestDeepAndLarge(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
-
-// deepTime is far above what all of it takes together.
-const deepTime = 30 * time.Second
 
 func TestKindAndAuthorAreForThoseWithout(t *testing.T) {
 	b := newBench(t)
