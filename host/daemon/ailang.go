@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"ailang.dev/world/host/handlers/ailang"
+	"ailang.dev/world/host/handlers/calendar"
 	"ailang.dev/world/host/handlers/corpus"
 	"ailang.dev/world/host/handlers/exec"
 	"ailang.dev/world/host/handlers/git"
@@ -52,7 +53,7 @@ func (d *Daemon) ailangHandler(ctx context.Context) (*ailang.Handler, error) {
 
 // Effects are what a daemon of this configuration can perform, in order.
 func (c *Config) Effects() []string {
-	all := []string{"Human.Approve", "Human.PollApproval", model.Effect, corpus.EffectSearch, corpus.EffectFetch}
+	all := []string{"Human.Approve", "Human.PollApproval", model.Effect, corpus.EffectSearch, corpus.EffectFetch, calendar.Effect}
 	if c.WorkspaceRoot != "" {
 		all = append(all, workspace.EffectRead, workspace.EffectWrite)
 		if c.Git != "" {

@@ -178,7 +178,11 @@ func (d *Daemon) handlers(ctx context.Context) (map[string]broker.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, d.models, texts)
+	days, err := d.calendarHandler(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, d.models, texts, days)
 	if d.cfg.WorkspaceRoot == "" {
 		return broker.Serve(append(all, d.cfg.Handlers...)...)
 	}

@@ -39,6 +39,7 @@ var may = map[string]string{
 	"host/approvals":           "host/store host/world host/hashref",
 	"host/registry":            "host/capsule host/store host/world host/hashref",
 	"host/broker":              "host/approvals host/store host/world host/hashref",
+	"host/handlers/calendar":   "host/broker host/policy host/world host/hashref host/handlers/calendar/roman host/handlers/calendar/lectionary host/handlers/calendar/when",
 	"host/handlers/corpus":     "host/broker host/policy host/world host/hashref",
 	"host/handlers/human":      "host/approvals host/broker host/policy host/world host/hashref",
 	"host/handlers/model":      "host/broker host/policy host/world host/hashref",
@@ -71,13 +72,17 @@ var may = map[string]string{
 	"host/worldtest/wire":      "*",
 	"cmd/ailang-worldd":        "host/cli",
 	"test/e2e":                 "*",
+	"test/lectionary":          "host/handlers/calendar/lectionary",
 	"test/escape":              "",
 	"test/workbench":           "",
 	"bench":                    "*",
 
-	"host/capsule/ailang/ailangtest": "",
-	"host/store/postgres/pgtest":     "",
-	"host/handlers/corpus/ingest":    "host/handlers/corpus host/world host/hashref",
+	"host/capsule/ailang/ailangtest":    "",
+	"host/store/postgres/pgtest":        "",
+	"host/handlers/calendar/roman":      "",
+	"host/handlers/calendar/lectionary": "host/handlers/calendar/roman",
+	"host/handlers/calendar/when":       "host/handlers/calendar/roman",
+	"host/handlers/corpus/ingest":       "host/handlers/corpus host/world host/hashref",
 }
 
 // environment is what only main may read: a package is told everything by its caller.

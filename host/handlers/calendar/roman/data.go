@@ -262,3 +262,12 @@ func (r *row) in(m movable) (time.Time, bool) {
 	}
 	return Date(m.year, r.month, r.day), true
 }
+
+// Names are the celebrations that are not of the proper of time, by their ids.
+func (c *Calendar) Names() map[string]string {
+	all := make(map[string]string, len(c.rows))
+	for _, r := range c.rows {
+		all[r.ID] = r.Name
+	}
+	return all
+}
