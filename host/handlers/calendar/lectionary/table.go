@@ -20,10 +20,12 @@ var files embed.FS
 // Files are the table's, in order.
 var fileNames = [...]string{"sundays.txt", "weekdays-proper.txt", "weekdays-ordinary.txt", "saints.txt"}
 
-// Cited is one citation: its text as it stands in the table, and whether it is confirmed.
+// Cited is one citation: its text as it stands in the table, and whether it is confirmed. Taken
+// ones were put right by the second source, which is the only one for them.
 type Cited struct {
 	Text      string
 	Confirmed bool
+	Taken     bool
 }
 
 // Kind says which reading it is.
@@ -126,10 +128,11 @@ func ParseRow(file, line string) (Row, error) {
 		}
 		for _, text := range strings.Split(cell, " or ") {
 			text, confirmed := strings.CutSuffix(text, "*")
+			text, taken := strings.CutSuffix(text, "~")
 			if _, err := ParseCitation(text); err != nil {
 				return r, err
 			}
-			r.Cells[kinds[i]] = append(r.Cells[kinds[i]], Cited{text, confirmed})
+			r.Cells[kinds[i]] = append(r.Cells[kinds[i]], Cited{text, confirmed, taken})
 		}
 	}
 	return r, nil
