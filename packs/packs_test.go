@@ -60,7 +60,7 @@ func TestManifests(t *testing.T) {
 		"human":       {"approval-request", "approval-poll"},
 		"examples":    {"tools.echo"},
 		"demo":        {"demo.answer", "demo.fail", "demo.slow"},
-		"magisterium": {"catholic_qa", "document_search", "document_fetch"},
+		"magisterium": {"catholic_qa", "document_search", "document_fetch", "liturgical_readings", "saints_of_the_day"},
 	} {
 		p, err := packs.Load(pack)
 		packtest.Must(t, err)

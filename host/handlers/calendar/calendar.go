@@ -6,8 +6,10 @@
 package calendar
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -183,8 +185,14 @@ func (h *Handler) answer(raw []byte, a answered) (any, error) {
 		To   string `json:"to"`
 	}
 	err := hashref.Decode(raw, &p)
-	if err == nil && hashref.Decode(p.When, &one) != nil {
+	switch {
+	case err != nil:
+	case bytes.HasPrefix(p.When, []byte(`"`)):
+		err = hashref.Decode(p.When, &one)
+	case bytes.HasPrefix(p.When, []byte("{")):
 		err = hashref.Decode(p.When, &some)
+	default:
+		err = errors.New("when is neither a text nor an object")
 	}
 	if err != nil || slices.ContainsFunc(p.Want, func(w string) bool { return w != "readings" && w != "saints" }) {
 		return nil, &world.Error{Op: "calendar.Day", Kind: world.KindBadRequest, Err: err, Msg: wanted}

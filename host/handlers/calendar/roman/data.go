@@ -71,6 +71,7 @@ type row struct {
 	easter int // days after Easter, where month is 0
 	proper string
 	class  int
+	except [][2]int // years in which a particular calendar has it otherwise
 }
 
 // Calendar is a calendar with all that it is laid over. It does not change, and is safe for
@@ -173,20 +174,21 @@ func decode(text []byte, f *file) (err error) {
 	return nil
 }
 
-// over takes the general calendar's rows but those that a particular one has itself, or omits.
+// over takes the general calendar's rows but those that a particular one omits. In the years in
+// which it has one of them itself, that one stands.
 func (c *Calendar) over(general *Calendar, f file) error {
-	own, gone := map[string]bool{}, map[string]bool{}
+	own := map[string][][2]int{}
 	for _, r := range f.Celebrations {
-		own[r.ID] = true
+		own[r.ID] = append(own[r.ID], [2]int{r.From, r.Until})
 	}
 	for _, id := range f.Omit {
 		if !slices.ContainsFunc(general.rows, func(r row) bool { return r.ID == id }) {
 			return fmt.Errorf("omit: the general calendar has no %q", id)
 		}
-		gone[id] = true
 	}
 	for _, r := range general.rows {
-		if !own[r.ID] && !gone[r.ID] {
+		if !slices.Contains(f.Omit, r.ID) {
+			r.except = own[r.ID]
 			c.rows = append(c.rows, r)
 		}
 	}
@@ -254,7 +256,7 @@ func (r *row) when() error {
 
 // in is the row's own date in a year, if it stands in the calendar then.
 func (r *row) in(m movable) (time.Time, bool) {
-	if m.year < r.From || m.year > r.Until {
+	if m.year < r.From || m.year > r.Until || slices.ContainsFunc(r.except, func(y [2]int) bool { return m.year >= y[0] && m.year <= y[1] }) {
 		return time.Time{}, false
 	}
 	if r.month == 0 {
@@ -266,7 +268,7 @@ func (r *row) in(m movable) (time.Time, bool) {
 // Names are the celebrations that are not of the proper of time, by their ids.
 func (c *Calendar) Names() map[string]string {
 	all := make(map[string]string, len(c.rows))
-	for _, r := range c.rows {
+	for _, r := range c.rows { // a particular calendar's own are the last
 		all[r.ID] = r.Name
 	}
 	return all

@@ -75,31 +75,38 @@ func (m *making) put(r row, t time.Time, moved string) {
 		Colour: r.Colour, Titles: r.Titles, From: r.proper, Moved: moved}, r.Preferred})
 }
 
-// lastSaturdays is the last year in which a solemnity on a Sunday of Advent, Lent or Easter was
-// kept on the Saturday before it, until the decree of 22 April 1990.
-func saturdayBefore(t time.Time) bool {
-	return t.Before(Date(1990, time.April, 22))
-}
+// untilMonday is the decree since which a solemnity on a Sunday of Advent, Lent or Easter is kept on the
+// Monday after; before it was on the Saturday before.
+var untilMonday = Date(1990, time.April, 22)
 
-// place finds a solemnity's day: its own, or the one that it is transferred to.
+// place finds a solemnity's day: its own, or the one that it is transferred to. In a year without
+// an open day, as an operator's file might have it, it stays, and gives way.
 func (m *making) place(r row, t time.Time) time.Time {
 	if m.holds(t, r.class) {
 		return t
 	}
 	palms, octave := plus(m.easter, -7), plus(m.easter, 7)
+	day, ok := t, false
 	switch {
 	case !t.Before(palms) && !t.After(octave):
 		if r.InHolyWeek == "before" {
-			return m.free(plus(palms, -1), -1)
+			day, ok = m.free(plus(palms, -1), -1)
+		} else {
+			day, ok = m.free(plus(octave, 1), 1)
 		}
-		return m.free(plus(octave, 1), 1)
 	case t.Weekday() == time.Sunday && m.at(t).Proper.Rank == Sunday:
-		if saturdayBefore(t) {
-			return m.free(plus(t, -1), -1)
+		if t.Before(untilMonday) {
+			day, ok = m.free(plus(t, -1), -1)
+		} else {
+			day, ok = m.free(plus(t, 1), 1)
 		}
-		return m.free(plus(t, 1), 1)
+	default:
+		day, ok = m.nearest(t, r.Prefer == "before")
 	}
-	return m.nearest(t, r.Prefer == "before")
+	if !ok {
+		return t
+	}
+	return day
 }
 
 func (m *making) at(t time.Time) *Day { return &m.days[t.YearDay()-1] }
@@ -117,33 +124,34 @@ func (m *making) holds(t time.Time, class int) bool {
 	return true
 }
 
-// open tells whether a day is none of the first eight classes of the table.
+// open tells whether a day of the year is none of the first eight classes of the table.
 func (m *making) open(t time.Time) bool {
-	if m.at(t).Proper.Precedence <= 8 {
+	if t.Year() != m.year || m.at(t).Proper.Precedence <= 8 {
 		return false
 	}
 	return !slices.ContainsFunc(m.saint[t.YearDay()-1], func(p placed) bool { return p.Precedence <= 8 })
 }
 
-// free is the first open day from a date on, in steps of one day.
-func (m *making) free(t time.Time, step int) time.Time {
-	for !m.open(t) {
+// free is the first open day of the year from a date on, in steps of one day.
+func (m *making) free(t time.Time, step int) (time.Time, bool) {
+	for t.Year() == m.year && !m.open(t) {
 		t = plus(t, step)
 	}
-	return t
+	return t, t.Year() == m.year
 }
 
 // nearest is the open day that is nearest to a date; of two the later, or the earlier.
-func (m *making) nearest(t time.Time, earlier bool) time.Time {
+func (m *making) nearest(t time.Time, earlier bool) (time.Time, bool) {
 	step := 1
 	if earlier {
 		step = -1
 	}
-	for n := 1; ; n++ {
+	for n := 1; n <= len(m.days); n++ {
 		for _, d := range []int{step * n, -step * n} {
-			if at := plus(t, d); at.Year() == m.year && m.open(at) {
-				return at
+			if at := plus(t, d); m.open(at) {
+				return at, true
 			}
 		}
 	}
+	return t, false
 }

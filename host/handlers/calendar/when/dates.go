@@ -94,12 +94,12 @@ func (p *parser) spelled(w []string) (time.Time, bool, error) {
 		}
 	}
 	var left []string
-	month, day, year := time.Month(0), 0, 0
+	month, day, year := time.Month(0), -1, 0
 	for i, x := range w {
 		switch m := monthOf(x); {
 		case m > 0 && month == 0:
 			month = m
-		case dayNumber.MatchString(x) && day == 0:
+		case dayNumber.MatchString(x) && day < 0:
 			day = number(dayNumber.FindStringSubmatch(x)[1])
 		case digits.MatchString(x) && len(x) >= 4 && year == 0 && i > 0:
 			year = number(x)
@@ -110,7 +110,7 @@ func (p *parser) spelled(w []string) (time.Time, bool, error) {
 	if month == 0 || len(left) > 0 {
 		return time.Time{}, false, nil
 	}
-	if day == 0 {
+	if day < 0 {
 		return time.Time{}, true, refuse("%q is a month: say which day of it", strings.Join(w, " "))
 	}
 	t, err := p.inYear(year, func(year int) (time.Time, error) { return date(year, int(month), day) })

@@ -10,7 +10,7 @@ import (
 )
 
 // aliases are names of days that are not those of their celebrations.
-var aliases = map[string]string{"easter": "easter-sunday", "easter day": "easter-sunday", "pascha": "easter-sunday", "resurrection": "easter-sunday",
+var aliases = map[string]string{"easter": "easter-sunday", "easter day": "easter-sunday", "easter sunday": "easter-sunday", "pascha": "easter-sunday", "resurrection": "easter-sunday",
 	"christmas": "christmas", "christmas day": "christmas", "nativity": "christmas", "christmas eve": "advent-12-24", "epiphany": "epiphany", "baptism": "baptism-of-the-lord",
 	"ash wednesday": "ash-wednesday", "palm sunday": "palm-sunday", "passion sunday": "palm-sunday", "holy thursday": "holy-thursday", "good friday": "good-friday",
 	"holy saturday": "holy-saturday", "easter vigil": "holy-saturday", "easter monday": "easter-1-monday", "divine mercy": "easter-2-sunday",

@@ -100,6 +100,9 @@ var spelt = map[string]string{"st": "saint", "sts": "saint", "ss": "saint", "sai
 var filler = []string{"what", "whats", "which", "who", "whose", "is", "are", "was", "were", "will", "be", "the", "a", "reading", "readings", "mass", "masses", "saint", "feast", "feasts",
 	"gospel", "day", "liturgical", "celebrated", "commemorated", "honoured", "honored", "do", "does", "we", "church", "on", "for", "of", "at", "please", "give", "show", "tell", "me", "list", "get", "lectionary", "celebration", "celebrations"}
 
+// courtesy are words that may stand behind one.
+var courtesy = []string{"please", "reading", "readings", "mass", "gospel", "saint"}
+
 type parser struct {
 	book  *Book
 	today time.Time
@@ -107,13 +110,13 @@ type parser struct {
 	words []string
 }
 
-// date tries the words as they are, then without fillers before and a courtesy behind.
+// date tries the words as they are, then without fillers before; words of courtesy behind do not count.
 func (p *parser) date() (time.Time, error) {
 	if len(p.words) == 0 {
 		return time.Time{}, refuse("the date is empty; accepted is %s", Accepted)
 	}
 	words := p.words
-	if words[len(words)-1] == "please" {
+	for len(words) > 1 && slices.Contains(courtesy, words[len(words)-1]) {
 		words = words[:len(words)-1]
 	}
 	for rest := words; len(rest) > 0; rest = rest[1:] {
@@ -154,7 +157,7 @@ func (p *parser) relative(w []string) (time.Time, bool, error) {
 		return p.plus(n), true, nil
 	}
 	m := counted.FindStringSubmatch(text)
-	if m == nil || strings.HasPrefix(text, "in ") == (m[3] == " ago") || !strings.HasPrefix(text, "in ") && m[3] == "" {
+	if m == nil || strings.HasPrefix(text, "in ") == (m[3] != "") { // "in 3 days", or "3 days ago"
 		return time.Time{}, false, nil
 	}
 	n, ok := small[m[1]]
