@@ -59,7 +59,7 @@ func TestLiturgicalReadings(t *testing.T) {
 	}{
 		{`{"when":"Easter 2027"}`, []string{"Sunday, 28 March 2027: Easter Sunday of the Resurrection of the Lord (solemnity, white)", "Easter, week 1; Sunday cycle B, weekday cycle I, psalter week I.",
 			"Easter Vigil (Lectionary 41)", "Epistle: Romans 6:3-11", "Gospel: Mark 16:1-7", "Mass during the Day (Lectionary 42)", "Calendar: General Roman Calendar."}},
-		{`{"when":"today"}`, []string{"Tuesday, 1 December 2026: Tuesday of the First Week of Advent (weekday, violet)", "Isaiah 11:1-10", "Luke 10:21-24"}},
+		{`{"when":"today"}`, []string{"Tuesday, 1 December 2026: Tuesday of the First Week of Advent (violet)", "Isaiah 11:1-10", "Luke 10:21-24"}},
 		{`{"when":"today","zone":"Pacific/Auckland"}`, []string{"Wednesday, 2 December 2026"}},
 		{`{"when":"2027-07-29"}`, []string{"Saints Martha, Mary and Lazarus (memorial, white)", "Gospel: John 11:19-27", "or Luke 10:38-42", "Thursday of the Seventeenth Week in Ordinary Time (Lectionary 404)"}},
 		{`{"when":"2027-11-02"}`, []string{"Masses for the Dead"}},
@@ -118,9 +118,9 @@ func TestSaintsOfTheDay(t *testing.T) {
 	b.ServeCalendar(evening)
 	for _, c := range []struct{ args, want string }{
 		{`{"when":"2027-10-04"}`, "Monday, 4 October 2027\nSaint Francis of Assisi (memorial, white)\n\nCalendar: General Roman Calendar."},
-		{`{"when":"2027-02-23"}`, "Tuesday, 23 February 2027\nThe day is: Tuesday of the Second Week of Lent (weekday, violet)\nSaint Polycarp (commemoration, violet, bishop, martyr): may be celebrated\n\nCalendar: General Roman Calendar."},
-		{`{"when":"2026-12-06"}`, "Sunday, 6 December 2026\nThe day is: Second Sunday of Advent (sunday, violet)\nSaint Nicholas (optional memorial, white, bishop): not this year, it falls on a Sunday\n\nCalendar: General Roman Calendar."},
-		{`{"when":"2027-01-12"}`, "Tuesday, 12 January 2027\nThe day is: Tuesday of the First Week in Ordinary Time (weekday, green)\nThe calendar has no saint on this day.\n\nCalendar: General Roman Calendar."},
+		{`{"when":"2027-02-23"}`, "Tuesday, 23 February 2027\nThe day is: Tuesday of the Second Week of Lent (violet)\nSaint Polycarp (commemoration, violet, bishop, martyr): may be celebrated\n\nCalendar: General Roman Calendar."},
+		{`{"when":"2026-12-06"}`, "Sunday, 6 December 2026\nThe day is: Second Sunday of Advent (violet)\nSaint Nicholas (optional memorial, white, bishop): not this year, it falls on a Sunday\n\nCalendar: General Roman Calendar."},
+		{`{"when":"2027-01-12"}`, "Tuesday, 12 January 2027\nThe day is: Tuesday of the First Week in Ordinary Time (green)\nThe calendar has no saint on this day.\n\nCalendar: General Roman Calendar."},
 	} {
 		if got := b.Call("saints_of_the_day", c.args); got["text"] != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.args, got["text"], c.want)
