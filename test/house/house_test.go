@@ -74,7 +74,6 @@ var may = map[string]string{
 	"test/e2e":                 "*",
 	"test/lectionary":          "host/handlers/calendar/lectionary",
 	"test/escape":              "",
-	"test/lectionary":          "host/handlers/calendar/lectionary",
 	"test/workbench":           "",
 	"bench":                    "*",
 
