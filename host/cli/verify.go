@@ -21,7 +21,7 @@ import (
 )
 
 func (a *app) verifyCommand() *cobra.Command {
-	var db, bundle string
+	var db, bundle, head string
 	var from, to int64
 	var deep, asJSON bool
 	c := &cobra.Command{
@@ -42,10 +42,20 @@ may have it.`,
 				return usage(cmd, "--from and --to are indexes of entries, the first not after the last")
 			}
 			if bundle != "" {
+				for _, other := range []string{"db", "from", "to", "deep", "head"} {
+					if cmd.Flags().Changed(other) {
+						return usage(cmd, "--bundle proves a file whole, and alone: leave --%s", other)
+					}
+				}
 				return a.verifyBundle(cmd.Context(), bundle, asJSON)
 			}
 			return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
 				start := time.Now()
+				if head != "" {
+					if err := a.findHead(ctx, s, head); err != nil {
+						return err
+					}
+				}
 				tell := a.ticker("verified", "entries")
 				report, err := provenance.Verify(ctx, s, provenance.Scope{From: from, To: to, Deep: deep, Progress: tell})
 				if err != nil {
@@ -58,10 +68,26 @@ may have it.`,
 	readFlag(c, &db)
 	c.Flags().Int64Var(&from, "from", 0, "the first entry, `N`")
 	c.Flags().Int64Var(&to, "to", -1, "the last entry, `M`; -1 is the newest")
+	c.Flags().StringVar(&head, "head", "", "the `HASH` of an entry that was kept elsewhere: it must still be in the log")
 	c.Flags().StringVar(&bundle, "bundle", "", "prove the `FILE` that export wrote, and no store")
 	c.Flags().BoolVar(&deep, "deep", false, "read every row of the store too")
 	jsonFlag(c, &asJSON)
 	return c
+}
+
+// findHead looks for an entry by the hash that somebody kept. A log that has it not was cut,
+// or is another one; exit code 3.
+func (a *app) findHead(ctx context.Context, s store.Store, head string) error {
+	found, err := provenance.Resolve(ctx, s, head, 1)
+	if err != nil && world.KindOf(err) != world.KindNotFound {
+		return err
+	}
+	if err != nil || found.Is != provenance.IsEntry {
+		fmt.Fprintf(a.stdout, "✗ no entry has the hash %s: the log was cut, or is another one\n", printable(head, false))
+		return exitError(ExitIntegrity)
+	}
+	fmt.Fprintf(a.stderr, "entry %d has the hash that was kept\n", found.Entries[0])
+	return nil
 }
 
 func (a *app) verifyBundle(ctx context.Context, file string, asJSON bool) error {
@@ -116,6 +142,9 @@ func (a *app) showReport(r *provenance.Report, took time.Duration) {
 	}
 	if r.Broken == 0 {
 		fmt.Fprintf(a.stdout, "✓ entries %d to %d: %d links hold\n", r.From, r.To, r.Links)
+		if !r.Newest.IsNone() {
+			fmt.Fprintf(a.stderr, "entry %d is %s; kept elsewhere, it shows later by --head that the log still has it\n", r.To, r.Newest)
+		}
 	} else {
 		fmt.Fprintf(a.stdout, "✗ %d of %d links do not hold; the first %d entries from %d on do\n", r.Broken, r.Links, r.Holds, r.From)
 	}

@@ -159,7 +159,12 @@ func showChain(w io.Writer, c *provenance.Chain, full bool) {
 			[]string{"  tool", fmt.Sprintf("%s, source %s", printable(c.Tool, false), c.Source)},
 			[]string{"  engine", fmt.Sprintf("%s %s, epoch %d", cond(c.Engine.Name != "", printable(c.Engine.Name, false), "archived binary"), c.Engine.Ref, c.Engine.Epoch)})
 	}
-	table(w, append(rows, []string{"  world", c.World.Ref.String()}))
+	rows = append(rows, []string{"  world", c.World.Ref.String()})
+	if c.Call != "" {
+		refused, why := c.Refused()
+		rows = append(rows, []string{"  outcome", cond(refused, "refused"+cond(why != "", ": ", "")+printable(why, false), "done")})
+	}
+	table(w, rows)
 	if c.Call != "" {
 		showValue(w, "input", c.Input, full)
 	}

@@ -31,6 +31,9 @@ type Found struct {
 	Is string `json:"is"`
 }
 
+// IsEntry is what Found says of an entry's own hash.
+const IsEntry = "an entry"
+
 // Resolve finds the entries of a query: an index, "head", an invocation's id, or a
 // reference to an entry, a world or an object. What leads nowhere is KindNotFound, what
 // has no such form KindBadRequest.
@@ -124,7 +127,7 @@ func resolveRef(ctx context.Context, r Reader, ref world.Ref, most int) (Found, 
 				return Found{}, err
 			}
 			if w.LogHead == ref {
-				return Found{Entries: []int64{w.Revision}, Is: "an entry"}, nil
+				return Found{Entries: []int64{w.Revision}, Is: IsEntry}, nil
 			}
 		}
 	}

@@ -52,6 +52,9 @@ type Report struct {
 	// Broken counts those that do not hold; Breaks is the first of them, in order of the log.
 	Broken int64   `json:"broken"`
 	Breaks []Break `json:"breaks"`
+	// Newest is the hash of the last of these entries, None if there are none. Whoever keeps it
+	// elsewhere can tell later that the log still has it.
+	Newest world.Ref `json:"newest"`
 	// Holds is how many entries from From on have no broken link before the first that has.
 	Holds int64          `json:"holds"`
 	Audit *store.Audited `json:"audit,omitzero"`
@@ -80,7 +83,15 @@ func Verify(ctx context.Context, r Reader, s Scope) (Report, error) {
 		}
 	}
 	v.close()
-	return v.out, nil
+	if v.out.To < v.out.From {
+		return v.out, nil
+	}
+	e, err := r.Entry(ctx, v.out.To)
+	if world.KindOf(err) == world.KindIntegrity && err != nil {
+		return v.out, nil // that it is broken was told
+	}
+	v.out.Newest = e.EntryHash
+	return v.out, err
 }
 
 type verification struct {
