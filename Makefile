@@ -6,7 +6,7 @@ PKGS ?= ./...
 TESTFLAGS ?=
 BENCHFLAGS ?=
 
-.PHONY: build test lint unit deps fuzz bench clean
+.PHONY: build test lint unit deps fuzz calendar bench clean
 
 build:
 	$(GO) build -o bin/ailang-worldd ./cmd/ailang-worldd
@@ -39,6 +39,14 @@ fuzz:
 	@for d in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
 	for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9]*' $$d/*_test.go | cut -d' ' -f2); do \
 	echo "$$d $$f"; $(GO) test ./$$d -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) || exit 1; done; done
+
+# The liturgical calendar against romcal, day by day, and the table of readings against citations from elsewhere, if CITATIONS names a file of them; see docs/calendar.md.
+CITATIONS ?=
+calendar: SHELL = bash
+calendar:
+	cd test/romcal && npm ci --ignore-scripts --legacy-peer-deps --no-fund --no-audit --loglevel=error
+	@set -o pipefail; for c in general-roman ireland malta united-states; do node test/romcal/days.mjs $$c 1970 2199 | $(GO) run ./test/romcal $$c || exit 1; done
+	@if [ -n "$(CITATIONS)" ]; then $(GO) run ./test/lectionary $(CITATIONS); fi
 
 # Side by side, ratios first; see bench/README.md. BENCHFLAGS="-short" shows that it works,
 # "-write bench/README.md" keeps the tables. Stores that take long to fill stay in bin/bench.

@@ -37,7 +37,7 @@ func (a *app) configure(cfg *daemon.Config, path string) error {
 	if len(c.Profiles) > 0 && cfg.WorkspaceRoot == "" {
 		return failf("%s declares commands, but there is no folder of worktrees to run them in", path).hinted("name it with --workspace-root")
 	}
-	cfg.Profiles, cfg.Plans, cfg.Issuers, cfg.Models = c.Profiles, c.Plans, c.Issuers, c.Models
+	cfg.Profiles, cfg.Plans, cfg.Issuers, cfg.Models, cfg.Calendars = c.Profiles, c.Plans, c.Issuers, c.Models, c.Calendars
 	cfg.Policy, err = policy.New(c.Policy)
 	return err
 }

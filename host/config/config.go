@@ -3,7 +3,7 @@
 // the values mean is checked by the packages that use them. It opens no file and knows
 // nothing of flags. Each section is one file here: a struct with the names that stand in the
 // YAML, and a method that builds what the section is for. Answers spec/13-exec.md,
-// spec/19-tasks.md and spec/22-skills.md.
+// spec/19-tasks.md, spec/20-calendar.md and spec/22-skills.md.
 package config
 
 import (
@@ -36,15 +36,18 @@ type Config struct {
 	Plans    authority.Plans // nil if the file names none
 	Issuers  []authority.IssuerConfig
 	Models   []model.Model // nil if the file names none
+	// Calendars are the paths of an operator's liturgical calendars.
+	Calendars []string
 }
 
 // document is the whole file.
 type document struct {
-	Exec    execSection   `yaml:"exec"`
-	Policy  policySection `yaml:"policy"`
-	Plans   plansSection  `yaml:"plans"`
-	Issuers []issuer      `yaml:"issuers"`
-	Models  modelsSection `yaml:"models"`
+	Exec      execSection      `yaml:"exec"`
+	Policy    policySection    `yaml:"policy"`
+	Plans     plansSection     `yaml:"plans"`
+	Issuers   []issuer         `yaml:"issuers"`
+	Models    modelsSection    `yaml:"models"`
+	Calendars calendarsSection `yaml:"calendars"`
 }
 
 // Read reads a file's text. name is what errors call the file. An error is KindBadRequest,
@@ -87,6 +90,9 @@ func Read(name string, text []byte) (c *Config, err error) {
 		return nil, err
 	}
 	if c.Models, err = d.Models.build(src); err != nil {
+		return nil, err
+	}
+	if c.Calendars, err = d.Calendars.build(src); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -138,6 +138,8 @@ func TestMistakes(t *testing.T) {
 		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    algorithms: [none]\n    default_plan: free\n", `^w.yaml:4: issuers.0.algorithms: "none" is not one of`},
 		{"issuers:\n  - issuer: https://id.example\n    audience: a\n    leeway: soon\n    default_plan: free\n", `^w.yaml:4: issuers.0.leeway: "soon" is no length`},
 		{"models:\n  Bad: {backend: extractive}\n", `^w.yaml:2: models.Bad.name: "Bad" must be`},
+		{"calendars: [gozo.yaml]\n", `^w.yaml:1: calendars.0: "gozo.yaml" must be an absolute path`},
+		{"calendars: [/a.yaml, /a.yaml]\n", `^w.yaml:1: calendars.1: "/a.yaml" stands there twice`},
 		{"models:\n  a: {}\n", `^w.yaml:2: models.a.url: must be https`},
 		{"models:\n  a:\n    backend: magic\n", `^w.yaml:3: models.a.backend: "magic" must be openai or extractive`},
 		{"models:\n  a: {backend: extractive, url: \"https://a.example\"}\n", `^w.yaml:2: models.a.backend: an extractive model has no other key`},

@@ -70,6 +70,8 @@ type Config struct {
 	Issuers []authority.IssuerConfig
 	// Models are what Model.Infer can ask; nil is the extractive one alone.
 	Models []model.Model
+	// Calendars are files of liturgical calendars beside those that ship.
+	Calendars []string
 }
 
 // Daemon is one running world.

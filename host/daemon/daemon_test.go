@@ -51,6 +51,9 @@ func TestStartIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "malta.yaml"), []byte("id: malta\nname: Malta\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	core := openCore(t, filepath.Join(dir, "store", "world.db"), t.Logf)
 	at := func(p string) string { return filepath.Join(dir, p) }
 	for name, c := range map[string]struct {
@@ -65,6 +68,10 @@ func TestStartIsRefused(t *testing.T) {
 		"root holds the store":       {daemon.Config{WorkspaceRoot: dir}, "must not lie inside one another"},
 		"root through a symlink":     {daemon.Config{WorkspaceRoot: at("by-another-name") + "/."}, "must not lie inside one another"},
 		"worktree is a symlink":      {daemon.Config{WorkspaceRoot: at("linked")}, "ep1 is a symlink"},
+		"calendar missing":           {daemon.Config{Calendars: []string{at("absent.yaml")}}, "the calendar cannot be opened"},
+		"calendar that is a folder":  {daemon.Config{Calendars: []string{at("ws")}}, "cannot be read"},
+		"calendar that is empty":     {daemon.Config{Calendars: []string{at("file")}}, "file is wrong: is empty"},
+		"calendar of a taken id":     {daemon.Config{Calendars: []string{at("malta.yaml")}}, `there is a calendar "malta" already`},
 		"bind to all":                {daemon.Config{Bind: "0.0.0.0:0"}, "loopback"},
 		"bind to a name":             {daemon.Config{Bind: "example.org:80"}, "loopback"},
 		"bind without port":          {daemon.Config{Bind: "127.0.0.1"}, "host:port"},

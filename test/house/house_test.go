@@ -73,6 +73,7 @@ var may = map[string]string{
 	"cmd/ailang-worldd":        "host/cli",
 	"test/e2e":                 "*",
 	"test/lectionary":          "host/handlers/calendar/lectionary",
+	"test/romcal":              "host/handlers/calendar/roman",
 	"test/escape":              "",
 	"test/workbench":           "",
 	"bench":                    "*",

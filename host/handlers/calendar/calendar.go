@@ -50,7 +50,7 @@ const provenance = "handler:calendar"
 type Config struct {
 	Now    func() time.Time
 	Policy *policy.Set // whose digest answers name; nil is what is built in
-	// Calendars are an operator's own, beside those that ship; one of the same id goes before.
+	// Calendars are an operator's own, beside those that ship.
 	Calendars []*roman.Calendar
 }
 
@@ -86,17 +86,22 @@ func New(c Config) (*Handler, error) {
 		return nil, fmt.Errorf("calendar.New: %w", err)
 	}
 	for _, own := range c.Calendars {
+		if h.calendars[own.ID] != nil {
+			return nil, world.Errorf(world.KindBadRequest, "calendar.New", "there is a calendar %q already: give yours another id", own.ID)
+		}
 		h.calendars[own.ID] = own
 	}
+	digests := map[string]string{}
 	for id, of := range h.calendars {
+		digests[id] = of.Digest
 		h.books[id] = when.NewBook(of, func(year int) *roman.Year { return h.year(id, year) })
 	}
 	h.tool = world.NewObject(world.SemTool, provenance, hashref.MustMarshal(struct {
-		Handler   string   `json:"handler"`
-		Version   string   `json:"version"`
-		Effects   []string `json:"effects"`
-		Calendars []string `json:"calendars"`
-	}{"calendar", Version, []string{Effect}, h.names()}))
+		Handler   string            `json:"handler"`
+		Version   string            `json:"version"`
+		Effects   []string          `json:"effects"`
+		Calendars map[string]string `json:"calendars"` // digests of their files
+	}{"calendar", Version, []string{Effect}, digests}))
 	return h, nil
 }
 

@@ -143,6 +143,16 @@ func TestAnOperatorsCalendar(t *testing.T) {
 	}
 }
 
+func TestACalendarsIDIsTakenOnce(t *testing.T) {
+	all, err := roman.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Config{Calendars: []*roman.Calendar{all["malta"]}}); world.KindOf(err) != world.KindBadRequest || !strings.Contains(world.Message(err), `a calendar "malta" already`) {
+		t.Error(err)
+	}
+}
+
 // TestYearsAreKeptBoundedly: asking for all years keeps no more than the bound.
 func TestYearsAreKeptBoundedly(t *testing.T) {
 	h := handler(t)

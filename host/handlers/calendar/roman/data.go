@@ -2,7 +2,9 @@ package roman
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -78,8 +80,10 @@ type row struct {
 // concurrent use.
 type Calendar struct {
 	ID, Name string
-	options  options
-	rows     []row
+	// Digest is the SHA-256 of its file, in hex.
+	Digest  string
+	options options
+	rows    []row
 }
 
 // Builtin are the calendars that ship, by their ids.
@@ -139,7 +143,8 @@ func Parse(text []byte, general *Calendar) (*Calendar, error) {
 	if (f.Layer == "general") != (general == nil) {
 		return nil, fmt.Errorf("layer is %q; it is left out but in the general calendar", f.Layer)
 	}
-	c := &Calendar{ID: f.ID, Name: f.Name, options: f.Options}
+	sum := sha256.Sum256(text)
+	c := &Calendar{ID: f.ID, Name: f.Name, Digest: hex.EncodeToString(sum[:]), options: f.Options}
 	for i := range f.Celebrations {
 		r := &f.Celebrations[i]
 		if general != nil {
@@ -270,6 +275,22 @@ func (c *Calendar) Names() map[string]string {
 	all := make(map[string]string, len(c.rows))
 	for _, r := range c.rows { // a particular calendar's own are the last
 		all[r.ID] = r.Name
+	}
+	return all
+}
+
+// Standing is how a celebration that is not of the proper of time stands in a year: its dates,
+// ranks and names; none if it is not in the calendar then.
+func (c *Calendar) Standing(id string, year int) []string {
+	var all []string
+	m := movableOf(year, c.options)
+	for _, r := range c.rows {
+		if r.ID != id {
+			continue
+		}
+		if _, ok := r.in(m); ok {
+			all = append(all, r.Date+" "+string(r.Rank)+" "+r.Name)
+		}
 	}
 	return all
 }
