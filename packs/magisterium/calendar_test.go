@@ -57,13 +57,13 @@ func TestLiturgicalReadings(t *testing.T) {
 		args string
 		want []string
 	}{
-		{`{"when":"Easter 2027"}`, []string{"Sunday, 28 March 2027: Easter Sunday of the Resurrection of the Lord (solemnity, white)", "Easter, week 1; Sunday cycle B, weekday cycle I, psalter week I.",
+		{`{"when":"Easter 2027"}`, []string{"Sunday, 28 March 2027: Easter Sunday of the Resurrection of the Lord (solemnity, white)", "Easter Time, week 1; Sunday cycle B, weekday cycle I, psalter week I.",
 			"Easter Vigil (Lectionary 41)", "Epistle: Romans 6:3-11", "Gospel: Mark 16:1-7", "Mass during the Day (Lectionary 42)", "Calendar: General Roman Calendar."}},
 		{`{"when":"today"}`, []string{"Tuesday, 1 December 2026: Tuesday of the First Week of Advent (violet)", "Isaiah 11:1-10", "Luke 10:21-24"}},
 		{`{"when":"today","zone":"Pacific/Auckland"}`, []string{"Wednesday, 2 December 2026"}},
 		{`{"when":"2027-07-29"}`, []string{"Saints Martha, Mary and Lazarus (memorial, white)", "Gospel: John 11:19-27", "or Luke 10:38-42", "Thursday of the Seventeenth Week in Ordinary Time (Lectionary 404)"}},
 		{`{"when":"2027-11-02"}`, []string{"Masses for the Dead"}},
-		{`{"when":"2027-08-06"}`, []string{"On a weekday one of the first and the second reading is read."}},
+		{`{"when":"2027-08-06"}`, []string{"(feast of the Lord, white)", "Ordinary Time, week 18", "On a weekday one of the first and the second reading is read."}},
 		{`{"when":"2024-12-09"}`, []string{"transferred from 2024-12-08"}},
 	} {
 		got := b.Call("liturgical_readings", c.args)

@@ -11,16 +11,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	_ "time/tzdata" // zones are known wherever the daemon runs
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"ailang.dev/world/host/broker"
-	"ailang.dev/world/host/handlers/calendar/lectionary"
 	"ailang.dev/world/host/handlers/calendar/roman"
 	"ailang.dev/world/host/handlers/calendar/when"
 	"ailang.dev/world/host/hashref"
@@ -56,17 +53,9 @@ type Config struct {
 
 // Handler performs Calendar.Day. It is safe for concurrent use.
 type Handler struct {
-	cfg       Config
-	tool      world.Object
-	calendars map[string]*roman.Calendar
-	books     map[string]*when.Book
-	readings  *lectionary.Table
-	years     *lru.Cache[yearKey, *roman.Year]
-}
-
-type yearKey struct {
-	calendar string
-	year     int
+	cfg     Config
+	tool    world.Object
+	almanac func() (*almanac, error)
 }
 
 // New makes a handler.
@@ -74,28 +63,17 @@ func New(c Config) (*Handler, error) {
 	if c.Policy == nil {
 		c.Policy = policy.Default()
 	}
-	h := &Handler{cfg: c, books: map[string]*when.Book{}}
-	var err error
-	if h.calendars, err = roman.Builtin(); err != nil {
-		return nil, fmt.Errorf("calendar.New: %w", err)
-	}
-	if h.readings, err = lectionary.Load(); err != nil {
-		return nil, fmt.Errorf("calendar.New: %w", err)
-	}
-	if h.years, err = lru.New[yearKey, *roman.Year](maxYears); err != nil {
+	digests, err := roman.Digests()
+	if err != nil {
 		return nil, fmt.Errorf("calendar.New: %w", err)
 	}
 	for _, own := range c.Calendars {
-		if h.calendars[own.ID] != nil {
+		if digests[own.ID] != "" {
 			return nil, world.Errorf(world.KindBadRequest, "calendar.New", "there is a calendar %q already: give yours another id", own.ID)
 		}
-		h.calendars[own.ID] = own
+		digests[own.ID] = own.Digest
 	}
-	digests := map[string]string{}
-	for id, of := range h.calendars {
-		digests[id] = of.Digest
-		h.books[id] = when.NewBook(of, func(year int) *roman.Year { return h.year(id, year) })
-	}
+	h := &Handler{cfg: c, almanac: sync.OnceValues(func() (*almanac, error) { return newAlmanac(c.Calendars) })}
 	h.tool = world.NewObject(world.SemTool, provenance, hashref.MustMarshal(struct {
 		Handler   string            `json:"handler"`
 		Version   string            `json:"version"`
@@ -103,20 +81,6 @@ func New(c Config) (*Handler, error) {
 		Calendars map[string]string `json:"calendars"` // digests of their files
 	}{"calendar", Version, []string{Effect}, digests}))
 	return h, nil
-}
-
-// names are the calendars, in order.
-func (h *Handler) names() []string { return slices.Sorted(maps.Keys(h.calendars)) }
-
-// year is a computed year; those that were used last are kept.
-func (h *Handler) year(calendar string, year int) *roman.Year {
-	k := yearKey{calendar, year}
-	if y, ok := h.years.Get(k); ok {
-		return y
-	}
-	y := h.calendars[calendar].Year(year)
-	h.years.Add(k, y)
-	return y
 }
 
 // Objects are what answers refer to, for the daemon to store before it serves.
@@ -208,35 +172,38 @@ func (h *Handler) answer(raw []byte, a answered) (any, error) {
 	if p.Zone == "" {
 		p.Zone = "UTC"
 	}
-	if h.calendars[p.Calendar] == nil {
-		return nil, refusal{fmt.Errorf("there is no calendar %.*q; there are %s", maxName, p.Calendar, strings.Join(h.names(), ", "))}
+	al, err := h.almanac()
+	if err != nil {
+		return nil, err
+	}
+	if al.calendars[p.Calendar] == nil {
+		return nil, refusal{fmt.Errorf("there is no calendar %.*q; there are %s", maxName, p.Calendar, strings.Join(al.names(), ", "))}
 	}
 	zone, err := loadZone(p.Zone)
 	if err != nil {
 		return nil, refusal{err}
 	}
 	today := when.On(h.cfg.Now(), zone)
-	said := about{a, p.Calendar, h.calendars[p.Calendar].Name, p.Zone, today.Format(time.DateOnly)}
-	book := h.books[p.Calendar]
+	said := about{a, p.Calendar, al.calendars[p.Calendar].Name, p.Zone, today.Format(time.DateOnly)}
 	if some.From == "" && some.To == "" {
-		t, err := book.Parse(one, today)
+		t, err := al.books[p.Calendar].Parse(one, today)
 		if err != nil {
 			return nil, refusal{err}
 		}
 		return struct {
 			about
 			day
-		}{said, h.day(p, t)}, nil
+		}{said, al.day(p, t)}, nil
 	}
-	return h.span(p, said, book, [2]string{some.From, some.To}, today)
+	return al.span(p, said, [2]string{some.From, some.To}, today)
 }
 
 // span answers a range of days.
-func (h *Handler) span(p payload, said about, book *when.Book, ends [2]string, today time.Time) (any, error) {
+func (a *almanac) span(p payload, said about, ends [2]string, today time.Time) (any, error) {
 	var at [2]time.Time
 	for i, text := range ends {
 		var err error
-		if at[i], err = book.Parse(text, today); err != nil {
+		if at[i], err = a.books[p.Calendar].Parse(text, today); err != nil {
 			return nil, refusal{err}
 		}
 	}
@@ -255,7 +222,7 @@ func (h *Handler) span(p payload, said about, book *when.Book, ends [2]string, t
 		Days []day  `json:"days"`
 	}{about: said, From: from, To: to}
 	for i := range n {
-		out.Days = append(out.Days, h.day(p, at[0].AddDate(0, 0, i)))
+		out.Days = append(out.Days, a.day(p, at[0].AddDate(0, 0, i)))
 	}
 	return out, nil
 }

@@ -155,11 +155,14 @@ func TestACalendarsIDIsTakenOnce(t *testing.T) {
 
 // TestYearsAreKeptBoundedly: asking for all years keeps no more than the bound.
 func TestYearsAreKeptBoundedly(t *testing.T) {
-	h := handler(t)
-	for y := roman.FirstYear; y <= roman.LastYear; y++ {
-		h.year(roman.General, y)
+	a, err := handler(t).almanac()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := h.years.Len(); n != maxYears {
+	for y := roman.FirstYear; y <= roman.LastYear; y++ {
+		a.year(roman.General, y)
+	}
+	if n := a.years.Len(); n != maxYears {
 		t.Errorf("%d years are kept", n)
 	}
 }

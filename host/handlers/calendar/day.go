@@ -32,15 +32,15 @@ type saint struct {
 	Why  string `json:"why,omitzero"`
 }
 
-func (h *Handler) day(p payload, t time.Time) day {
-	d := h.year(p.Calendar, t.Year()).Day(t)
+func (a *almanac) day(p payload, t time.Time) day {
+	d := a.year(p.Calendar, t.Year()).Day(t)
 	out := day{Date: t.Format(time.DateOnly), Weekday: t.Weekday().String(), Season: d.Season, Week: d.Week, Year: d.Year, SundayCycle: d.Sunday,
 		WeekdayCycle: d.Weekday, PsalterWeek: d.Psalter, Celebrations: d.Celebrations, Omitted: d.Omitted}
 	if out.Omitted == nil {
 		out.Omitted = []roman.Omitted{}
 	}
 	if slices.Contains(p.Want, "readings") {
-		out.Readings = h.readings.Of(d)
+		out.Readings = a.readings.Of(d)
 	}
 	if slices.Contains(p.Want, "saints") {
 		out.Saints = saints(d)

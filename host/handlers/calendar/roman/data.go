@@ -88,17 +88,9 @@ type Calendar struct {
 
 // Builtin are the calendars that ship, by their ids.
 func Builtin() (map[string]*Calendar, error) {
-	entries, err := files.ReadDir("data")
+	text, err := texts()
 	if err != nil {
 		return nil, err
-	}
-	text := map[string][]byte{}
-	for _, e := range entries {
-		b, err := files.ReadFile(path.Join("data", e.Name()))
-		if err != nil {
-			return nil, err
-		}
-		text[strings.TrimSuffix(e.Name(), ".yaml")] = b
 	}
 	general, err := Parse(text[General], nil)
 	if err != nil {
@@ -115,6 +107,39 @@ func Builtin() (map[string]*Calendar, error) {
 		}
 	}
 	return all, nil
+}
+
+// texts are the files that ship, by the ids of their calendars.
+func texts() (map[string][]byte, error) {
+	entries, err := files.ReadDir("data")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	for _, e := range entries {
+		if all[strings.TrimSuffix(e.Name(), ".yaml")], err = files.ReadFile(path.Join("data", e.Name())); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Digests are the SHA-256 of the files that ship, in hex, by the ids of their calendars.
+func Digests() (map[string]string, error) {
+	all, err := texts()
+	if err != nil {
+		return nil, err
+	}
+	digests := map[string]string{}
+	for id, text := range all {
+		digests[id] = digest(text)
+	}
+	return digests, nil
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 var calendarID = regexp.MustCompile(`^[a-z][a-z0-9-]{0,63}$`)
@@ -143,8 +168,7 @@ func Parse(text []byte, general *Calendar) (*Calendar, error) {
 	if (f.Layer == "general") != (general == nil) {
 		return nil, fmt.Errorf("layer is %q; it is left out but in the general calendar", f.Layer)
 	}
-	sum := sha256.Sum256(text)
-	c := &Calendar{ID: f.ID, Name: f.Name, Digest: hex.EncodeToString(sum[:]), options: f.Options}
+	c := &Calendar{ID: f.ID, Name: f.Name, Digest: digest(text), options: f.Options}
 	for i := range f.Celebrations {
 		r := &f.Celebrations[i]
 		if general != nil {
