@@ -103,7 +103,7 @@ func TestUnconfirmedReadingsAreMarked(t *testing.T) {
 				}
 			}
 		}
-		if got["unconfirmed"] != float64(n) || strings.Contains(text, "Only one source") != (n > 0) || strings.Count(text, " (*)") != n {
+		if got["unconfirmed"] != float64(n) || strings.Contains(text, "No second source confirms") != (n > 0) || strings.Count(text, " (*)") != n {
 			t.Errorf("%s: %v unconfirmed, %d in the data:\n%s", when, got["unconfirmed"], n, text)
 		}
 		marked += n
