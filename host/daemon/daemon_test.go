@@ -54,6 +54,9 @@ func TestStartIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "malta.yaml"), []byte("id: malta\nname: Malta\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "gozo.yaml"), []byte("id: gozo\nname: Gozo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	core := openCore(t, filepath.Join(dir, "store", "world.db"), t.Logf)
 	at := func(p string) string { return filepath.Join(dir, p) }
 	for name, c := range map[string]struct {
@@ -89,8 +92,8 @@ func TestStartIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, err := daemon.New(context.Background(), core, daemon.Config{Bind: "127.0.0.1:0", WorkspaceRoot: at("ws")}); err != nil {
-		t.Fatalf("a sound root: %v", err)
+	if _, err := daemon.New(context.Background(), core, daemon.Config{Bind: "127.0.0.1:0", WorkspaceRoot: at("ws"), Calendars: []string{at("gozo.yaml")}}); err != nil {
+		t.Fatalf("a sound root, and a sound calendar: %v", err)
 	}
 }
 

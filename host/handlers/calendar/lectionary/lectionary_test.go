@@ -80,23 +80,50 @@ func TestReadingsOfADay(t *testing.T) {
 	}
 }
 
-// TestEveryDayHasReadings: in all years each day has Masses that are whole, but All Souls and
-// Holy Saturday, and what proper solemnities and feasts the table lacks, which say so.
+// TestEveryDayHasReadings: in all years and calendars each day has a Mass that is whole, but All
+// Souls, Holy Saturday, and proper solemnities and feasts that the table lacks, which say so.
 func TestEveryDayHasReadings(t *testing.T) {
 	table, all := load(t)
 	for y := roman.FirstYear; y <= roman.LastYear; y++ {
-		for _, d := range all[roman.General].Year(y).Days() {
+		for _, d := range daysOf(all, y) {
 			whole := 0
 			for _, m := range table.Of(&d) {
-				if missing := lacks(m); missing != "" && m.Note != noteOwn {
+				if missing := lacks(m); missing != "" && m.Note != noteOwn && !(m.Note == noteNone && len(m.Readings) == 0 && d.Principal().From != "") {
 					t.Errorf("%s %s %s lacks %s", d.Date.Format(time.DateOnly), m.For, m.Number, missing)
 				} else if missing == "" && len(m.Readings) > 0 {
 					whole++
 				}
 			}
-			if none := d.Principal().ID == "all-souls" || d.Principal().ID == "holy-saturday"; none == (whole > 0) {
+			first := d.Principal()
+			proper := first.From != "" && len(table.saint[first.ID]) == 0 && first.Precedence <= 8
+			if none := proper || first.ID == "all-souls" || first.ID == "holy-saturday"; none == (whole > 0) {
 				t.Errorf("%s %s: %d whole Masses", d.Date.Format(time.DateOnly), d.Principal().ID, whole)
 			}
+		}
+	}
+}
+
+// daysOf are the days of a year in every calendar.
+func daysOf(all map[string]*roman.Calendar, year int) []roman.Day {
+	var days []roman.Day
+	for _, c := range all {
+		days = append(days, c.Year(year).Days()...)
+	}
+	return days
+}
+
+// TestNoDayBorrowsReadings: a day of the octave of Christmas that a calendar leaves without its feast
+// has none, and not those of another day.
+func TestNoDayBorrowsReadings(t *testing.T) {
+	table, all := load(t)
+	bare, err := roman.Parse([]byte("id: bare\nname: Bare\nomit: [stephen, john-apostle, holy-innocents]\n"), all[roman.General])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for day := 26; day <= 28; day++ {
+		got := table.Of(bare.Year(2028).Day(roman.Date(2028, time.December, day)))
+		if len(got) != 1 || got[0].Note != noteNone || len(got[0].Readings) != 0 {
+			t.Errorf("%d December: %+v", day, got)
 		}
 	}
 }

@@ -194,6 +194,9 @@ func numbers(d *roman.Day) []int {
 	}
 	switch day := d.Date.Day(); {
 	case strings.HasPrefix(id, "christmas-octave-"):
+		if day < 29 { // the feasts of these days have readings, the days themselves none
+			return nil
+		}
 		return []int{202 + day - 29}
 	case strings.HasPrefix(id, "christmas-01-"):
 		return []int{205 + day - 2}
