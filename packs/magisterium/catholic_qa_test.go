@@ -355,3 +355,14 @@ func FuzzAnswers(f *testing.F) {
 		}
 	})
 }
+
+// Digits of other scripts in square brackets are no citation, and no error.
+func TestForeignDigits(t *testing.T) {
+	q := newQA(t)
+	for _, mark := range []string{"[\u0663]", "[\u0969]", "[\uff13]", "[1\u0663]", "[\u00b2]"} {
+		out := q.answered("Baptism forgives sins " + mark + ". Baptism is the first sacrament and the gate to the others. [1]")
+		if out["answered"] != true || len(out["claims"].([]any)) != 1 {
+			t.Errorf("%s: %v", mark, out)
+		}
+	}
+}

@@ -43,7 +43,7 @@ func (s *shelf) Object(_ context.Context, ref world.Ref) (world.Object, error) {
 	if o, ok := s.all[ref]; ok {
 		return o, nil
 	}
-	return world.Object{}, &world.Error{Op: "shelf", Kind: world.KindInternal}
+	return world.Object{}, &world.Error{Op: "shelf", Kind: world.KindNotFound}
 }
 
 // desk is a corpus on trial, made of files.
@@ -490,5 +490,31 @@ func TestOneChangesAtATime(t *testing.T) {
 		if _, err := corpus.OpenWriter(t.Context(), d.dir, name); world.KindOf(err) != world.KindBadRequest {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// faulty is a shelf that cannot be read just now.
+type faulty struct{}
+
+func (faulty) Object(context.Context, world.Ref) (world.Object, error) {
+	return world.Object{}, world.Errorf(world.KindInternal, "test", "the disk is away")
+}
+
+// TestRebuildKeepsWhatThereIs: without its list, or while documents cannot be read, an index
+// is not made anew, and the one that there is stays.
+func TestRebuildKeepsWhatThereIs(t *testing.T) {
+	d := newDesk(t, three)
+	before := dump(t, d.dir)
+	missing := func(id string, err error) { t.Errorf("%s: %v", id, err) }
+	if _, err := corpus.Rebuild(t.Context(), d.dir, "library", faulty{}, missing); world.KindOf(err) != world.KindInternal {
+		t.Errorf("a store that is away: %v", err)
+	}
+	must(t, os.Rename(filepath.Join(d.dir, "library.list"), filepath.Join(d.dir, "kept")))
+	if _, err := corpus.Rebuild(t.Context(), d.dir, "library", d.shelf, missing); world.KindOf(err) != world.KindIntegrity || !strings.Contains(err.Error(), "library.list") {
+		t.Errorf("no list: %v", err)
+	}
+	must(t, os.Rename(filepath.Join(d.dir, "kept"), filepath.Join(d.dir, "library.list")))
+	if diff := cmp.Diff(before, dump(t, d.dir)); diff != "" {
+		t.Error(diff)
 	}
 }

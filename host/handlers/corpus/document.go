@@ -68,7 +68,7 @@ func numbered(want string, seen map[string]bool) string {
 }
 
 // linkForm is what a link may be: never one that a reader's program would run.
-var linkForm = regexp.MustCompile(`^(?:https?://[^\s"'<>]+|urn:[^\s"'<>]+|doi:[^\s"'<>]+|/v1/[^\s"'<>]*)$`)
+var linkForm = regexp.MustCompile(`^(?:https?://[^\s"'<>]+|urn:[^\s"'<>]+|doi:[^\s"'<>]+)$`)
 
 // Object is the document as it is stored. One that is too large is KindTooLarge.
 func (d *Document) Object() (world.Object, error) {

@@ -35,6 +35,11 @@ func Rebuild(ctx context.Context, dir, name string, objects Objects, missing fun
 		return 0, err
 	}
 	defer old.Close()
+	if _, err := os.Stat(listPath(dir, name)); err != nil {
+		return 0, &world.Error{Op: "corpus.Rebuild", Kind: world.KindIntegrity, Subject: name, Err: err,
+			Msg:  "the list of corpus " + name + " cannot be read, and an index is made out of nothing else",
+			Hint: "restore " + name + ".list from a copy, or remove the corpus and add its documents again"}
+	}
 	list, err := readList(dir, name)
 	if err != nil {
 		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
@@ -79,7 +84,9 @@ func fill(ctx context.Context, dir, name string, list []listed, objects Objects,
 			d, err = ParseDocument(o.Payload)
 		}
 		if err != nil {
-			if ctx.Err() != nil {
+			// Only what is known not to be there, or not to be whole, is left out: of anything
+			// else the index that there is stays.
+			if k := world.KindOf(err); k != world.KindNotFound && k != world.KindIntegrity && k != world.KindBadRequest {
 				return 0, err
 			}
 			missing(l.ID, err)

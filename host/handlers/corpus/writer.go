@@ -441,7 +441,8 @@ func Drop(ctx context.Context, dir, name string) error {
 		return err
 	}
 	defer w.Close()
-	for _, path := range []string{listPath(dir, name), indexPath(dir, name), indexPath(dir, name) + "-wal", indexPath(dir, name) + "-shm"} {
+	// The list goes last: as long as it is there, what a crash left can be made whole or removed.
+	for _, path := range []string{indexPath(dir, name) + "-wal", indexPath(dir, name) + "-shm", indexPath(dir, name), listPath(dir, name)} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return world.Wrap(world.KindInternal, "corpus.Drop", err)
 		}

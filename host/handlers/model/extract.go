@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -107,8 +108,8 @@ func pick(asked map[string]float64, passages []passage, all []*sentence) []*sent
 // it have.
 func covered(asked map[string]float64, s *sentence, a surrounding) float64 {
 	sum, of := 0.0, 0.0
-	for t, w := range asked {
-		there := 0.0
+	for _, t := range slices.Sorted(maps.Keys(asked)) { // sums of floats depend on the order
+		w, there := asked[t], 0.0
 		switch {
 		case s.words[t] > 0:
 			there = 1
@@ -127,7 +128,8 @@ func covered(asked map[string]float64, s *sentence, a surrounding) float64 {
 
 func scoreOf(asked map[string]float64, s *sentence, a surrounding, df map[string]int, avg float64, n int) float64 {
 	score := 0.0
-	for t, w := range asked {
+	for _, t := range slices.Sorted(maps.Keys(asked)) {
+		w := asked[t]
 		idf := math.Log(1 + (float64(n)-float64(df[t])+0.5)/(float64(df[t])+0.5))
 		tf := float64(s.words[t])
 		if tf > 0 {
@@ -168,10 +170,21 @@ func alike(a, b *sentence) float64 {
 // made.
 var ownMarks = regexp.MustCompile(`\s*\[[\d\s,;–-]{1,24}\]`)
 
+// withoutMarks takes marks out of a text, also those that come of taking others out.
+func withoutMarks(text string) string {
+	for {
+		less := ownMarks.ReplaceAllString(text, "")
+		if less == text {
+			return text
+		}
+		text = less
+	}
+}
+
 func sentencesOf(passages []passage) []*sentence {
 	var all []*sentence
 	for i, p := range passages {
-		for at, text := range split(ownMarks.ReplaceAllString(p.Text, "")) {
+		for at, text := range split(withoutMarks(p.Text)) {
 			if len(text) > maxSentence || len(strings.Fields(text)) < minWords || strings.HasSuffix(text, "?") || len(all) == maxConsidered {
 				continue
 			}

@@ -145,3 +145,11 @@ func TestQuestionsInOtherWords(t *testing.T) {
 		t.Errorf("at least %d and %d are wanted", leastRight, leastSilent)
 	}
 }
+
+func TestNoMarkComesOfOthers(t *testing.T) {
+	for text, want := range map[string]string{"sins [1[2]] of": "sins of", "a [1] b [2,3]": "a b", "a [[[1] 2] 3] b": "a b", "a [x] b": "a [x] b"} {
+		if got := withoutMarks(text); ownMarks.MatchString(got) || strings.Join(strings.Fields(got), " ") != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -169,9 +169,7 @@ func (e *endpoint) body(r *request) []byte {
 // failed is an error that tells the caller why, and the operator, without the key, the cause.
 func (e *endpoint) failed(key, why string, cause error) error {
 	text := fmt.Sprintf("model %s: %v", e.model.Name, cause)
-	if key != "" {
-		text = strings.ReplaceAll(text, key, "[key]")
-	}
+	text = e.withoutSecrets(key, text)
 	return &world.Error{Op: "model.Infer", Kind: world.KindInternal, Msg: why, Err: errors.New(text)}
 }
 
@@ -197,11 +195,8 @@ func (e *endpoint) unreached(ctx context.Context, err error) string {
 func (e *endpoint) read(ctx context.Context, key string, resp *http.Response) (reply, error) {
 	limit := int64(maxEscape*e.model.MaxAnswer + maxReplyOverhead)
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	shown := raw
-	if key != "" { // before it is cut, lest half a key be left
-		shown = bytes.ReplaceAll(raw, []byte(key), []byte("[key]"))
-	}
-	told := fmt.Errorf("HTTP %d, %d bytes: %.*q", resp.StatusCode, len(raw), maxTold, shown)
+	// Before it is cut, lest half a key be left.
+	told := fmt.Errorf("HTTP %d, %d bytes: %.*q", resp.StatusCode, len(raw), maxTold, e.withoutSecrets(key, string(raw)))
 	if why := status(resp.StatusCode); why != "" {
 		return reply{}, e.failed(key, "the model endpoint "+why, told)
 	}
@@ -215,7 +210,25 @@ func (e *endpoint) read(ctx context.Context, key string, resp *http.Response) (r
 	if why != "" {
 		return reply{}, e.failed(key, why, told)
 	}
+	got.text = e.withoutSecrets(key, got.text)
 	return got, nil
+}
+
+// minSecret is how long a configured header's value must be to be taken for a secret.
+const minSecret = 8
+
+// withoutSecrets takes the key, and the values of configured headers, out of a text: what an
+// endpoint repeats of them is told to nobody.
+func (e *endpoint) withoutSecrets(key, text string) string {
+	if key != "" {
+		text = strings.ReplaceAll(text, key, "[key]")
+	}
+	for _, v := range e.model.Headers {
+		if len(v) >= minSecret {
+			text = strings.ReplaceAll(text, v, "[header]")
+		}
+	}
+	return text
 }
 
 // status is what an HTTP status that is no success means; "" for one that is.

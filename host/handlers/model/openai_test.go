@@ -340,3 +340,18 @@ func FuzzUnderstand(f *testing.F) {
 		}
 	})
 }
+
+// What an endpoint repeats of the key, or of a configured header, is in no answer.
+func TestNoSecretInAnAnswer(t *testing.T) {
+	const team = "team-token-42"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, strings.ReplaceAll(completionOf("The key is "+secret+" and "+team+". [1]", "stop"), "sk-", `\u0073k-`))
+	}))
+	defer s.Close()
+	var log said
+	got, err := perform(t, asked(t, s.URL, &log, func(m *Model) { m.Headers = map[string]string{"X-Team": team} }), payload("", nil))
+	must(t, err)
+	if text := fmt.Sprint(got, log.String()); strings.Contains(text, secret) || strings.Contains(text, team) || !strings.Contains(text, "[key] and [header]") {
+		t.Errorf("%s", text)
+	}
+}

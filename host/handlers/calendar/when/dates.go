@@ -32,6 +32,14 @@ func date(year, month, day int) (time.Time, error) {
 	return t, nil
 }
 
+// yearOf is a year that stands by a name. The year 0 is one before all, since 0 is none.
+func yearOf(text string) int {
+	if n := number(text); n > 0 {
+		return n
+	}
+	return -1
+}
+
 // number is a year as it is written, at least of four digits; too many are a large number.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
@@ -102,7 +110,7 @@ func (p *parser) spelled(w []string) (time.Time, bool, error) {
 		case dayNumber.MatchString(x) && day < 0:
 			day = number(dayNumber.FindStringSubmatch(x)[1])
 		case digits.MatchString(x) && len(x) >= 4 && year == 0 && i > 0:
-			year = number(x)
+			year = yearOf(x)
 		case x != "the" && x != "of":
 			left = append(left, x)
 		}
@@ -122,7 +130,7 @@ func (p *parser) spelled(w []string) (time.Time, bool, error) {
 
 // inYear is a date in a year, or, if none was named, the coming one: today's, or the first after.
 func (p *parser) inYear(year int, in func(int) (time.Time, error)) (time.Time, error) {
-	if year > 0 {
+	if year != 0 {
 		return in(year)
 	}
 	var last error

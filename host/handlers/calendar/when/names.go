@@ -122,7 +122,7 @@ func (b *Book) identify(w []string) (string, error) {
 func (p *parser) named(w []string) (time.Time, bool, error) {
 	year := 0
 	if last := w[len(w)-1]; digits.MatchString(last) && len(last) >= 4 {
-		year, w = number(last), without(w[:len(w)-1], []string{"in"})
+		year, w = yearOf(last), without(w[:len(w)-1], []string{"in"})
 	}
 	id, err := p.book.identify(w)
 	if id == "" {

@@ -67,7 +67,7 @@ func (b *Book) Parse(text string, today time.Time) (time.Time, error) {
 }
 
 func outside(year int) error {
-	return refuse("the calendar is computed for the years %d to %d, not for %d", roman.FirstYear, roman.LastYear, year)
+	return refuse("the calendar is computed for the years %d to %d, not for %d", roman.FirstYear, roman.LastYear, max(year, 0))
 }
 
 // words folds a text: lower case, no diacritics, words of letters, digits and the marks of dates.

@@ -69,7 +69,7 @@ func TestWordsThatAreNoDate(t *testing.T) {
 		"3/4/2027": "ambiguous: day and month", "03.04.2027": "ambiguous: day and month", "3/4": "ambiguous: day and month", "28/3/27": "the year needs four digits", "27-03-28": "the year needs four digits",
 		"2027": "is a number", "20270328": "is a number", "March 2027": "is a month", "March": "is a month", "29 February 2027": "February 2027 has no day 29", "2027-02-30": "February 2027 has no day 30",
 		"2027-13-01": "no month 13", "13/14/2027": "ambiguous", "0 March 2027": "has no day 0", "Monday, 28 March 2027": "28 March 2027 is a Sunday, not a Monday", "30 February": "February 2026 has no day 30",
-		"1969-12-31": "1970 to 2199, not for 1969", "2200-01-01": "not for 2200", "99999-01-01": "not for 99999", "123456789012345-01-01": "not for 1000000", "Easter 1950": "not for 1950", "Easter 20277": "not for 20277",
+		"1969-12-31": "1970 to 2199, not for 1969", "2200-01-01": "not for 2200", "99999-01-01": "not for 99999", "123456789012345-01-01": "not for 1000000", "Easter 1950": "not for 1950", "Easter 0000": "not for 0", "28 March 0000": "not for 0", "Easter 20277": "not for 20277",
 		"in 99999 days": "1970 to 2199", "in 999999999 weeks": "too far away", "Elizabeth": "Saint Elizabeth of Hungary; Saint Elizabeth of Portugal", "Paul 2027": "write more of the name",
 		"Teresa of Calcutta 2020": `the calendar of 2020 has no "teresa of calcutta"`, strings.Repeat("x", 257): "at most 256 bytes", "in 3 days ago": "accepted is", "3 days": "accepted is",
 	} {

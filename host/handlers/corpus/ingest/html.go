@@ -3,6 +3,8 @@ package ingest
 import (
 	"bytes"
 	stdhtml "html"
+	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -57,6 +59,14 @@ type page struct {
 }
 
 const tooDeep = reasonError("its elements are too deep within one another")
+
+// unseen is a style under which nothing is seen.
+var unseen = regexp.MustCompile(`(?i)(display\s*:\s*none|visibility\s*:\s*hidden)`)
+
+// has tells whether an element has an attribute, whatever its value.
+func has(n *html.Node, name string) bool {
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Namespace == "" && a.Key == name })
+}
 
 func attr(n *html.Node, name string) string {
 	for _, a := range n.Attr {
@@ -137,7 +147,7 @@ func (p *page) walk(n *html.Node, depth int) {
 		p.buf.WriteString(text)
 		return
 	case html.ElementNode:
-		if dropped[n.DataAtom] || attr(n, "hidden") != "" || attr(n, "aria-hidden") == "true" || attr(n, "role") == "navigation" {
+		if dropped[n.DataAtom] || has(n, "hidden") || unseen.MatchString(attr(n, "style")) || attr(n, "aria-hidden") == "true" || attr(n, "role") == "navigation" {
 			return
 		}
 	}

@@ -94,9 +94,10 @@ func TestFormats(t *testing.T) {
 		"a title of its own": {"plain.md", "# The title\n\nText.\n", "The title |  |  |  |  | text/markdown | plain.md\n1 |  | Text."},
 		"numbers twice":      {"twice.md", "## 1. A\n\nx\n\n## 1. B\n\ny\n", "twice |  |  |  |  | text/markdown | twice.md\n1 | A | x\n1-2 | B | y"},
 		"a bad link":         {"link.md", "---\nlink: javascript:alert(1)\n---\nText.\n", "link |  |  |  |  | text/markdown | link.md\n1 |  | Text."},
+		"another's link":     {"own.md", "---\nlink: /v1/objects/sha256:0000\n---\nText.\n", "own |  |  |  |  | text/markdown | own.md\n1 |  | Text."},
 		"a rule, no front":   {"rule.md", "---\n\nText\n", "rule |  |  |  |  | text/markdown | rule.md\n1 |  | Text"},
 		"html": {"h.html", `<!doctype html><html><head><title>Page</title><meta name="author" content="Ann"><meta name="DC.date" content="2001-02-03"><style>p{}</style><script>steal()</script></head>
-<body><nav>Home | About</nav><h1>Page</h1><p onclick="evil()">One <b>two</b>&nbsp;three<br>four.</p><h2>3.1 Part</h2><div>In a div<p>and p</p></div><ul><li>x<li>y</ul><table><tr><td>a<td>b</table><iframe src=x>no</iframe><p hidden=1>unseen</p><img src=x onerror=alert(1)></body></html>`,
+<body><nav>Home | About</nav><h1>Page</h1><p onclick="evil()">One <b>two</b>&nbsp;three<br>four.</p><h2>3.1 Part</h2><div>In a div<p>and p</p></div><ul><li>x<li>y</ul><table><tr><td>a<td>b</table><iframe src=x>no</iframe><p hidden=1>unseen</p><p hidden>unseen</p><div style="color:red; DISPLAY : none">unseen</div><p style="visibility:hidden">unseen</p><img src=x onerror=alert(1)></body></html>`,
 			"Page | Ann | 2001-02-03 |  |  | text/html | h.html\n0 |  | One two three/four.\n3.1 | Part | In a div//and p//- x/- y//a b"},
 		"html by its content": {"w.txt", "<html><title>W</title><p>Text</html>", "W |  |  |  |  | text/html | w.txt\n1 |  | Text"},
 		"text":                {"t.txt", "A Title\n\n1. The Beginning\n\n   Indented lines\n   of text.\n\n1.1.  Of More\n\nAnd more\r\n\r\nthen.\n", "A Title |  |  |  |  | text/plain | t.txt\n1 | The Beginning | Indented lines/of text.\n1.1 | Of More | And more//then."},
