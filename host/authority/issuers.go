@@ -183,8 +183,7 @@ func (u *Users) verify(ctx context.Context, bearer string) (User, Token, error) 
 		}
 	}
 	if errors.As(err, &missing) || errors.As(i.keys.trouble(err), &missing) {
-		return User{}, Token{}, &world.Error{Op: op, Kind: world.KindInternal, Subject: i.cfg.URL, Err: missing,
-			Msg: "the keys of the token's issuer cannot be had now; try again later"}
+		return User{}, Token{}, &world.Error{Op: op, Kind: world.KindInternal, Subject: i.cfg.URL, Err: missing}
 	}
 	if err != nil {
 		unknown.Err = err

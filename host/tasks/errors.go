@@ -25,6 +25,7 @@ var (
 	errUncancelable  = surface.Error{Code: surface.CodeInvalidParams, Message: "Invalid state transition"}
 	errParse         = surface.Error{Code: surface.CodeParse, Message: "Parse error: the body is not valid JSON"}
 	errInternal      = surface.Error{Code: surface.CodeInternal, Message: "Internal error"}
+	errUnidentified  = surface.Error{Code: surface.CodeInternal, Message: "Internal error: who is calling cannot be found out now; try again later"}
 	errOtherContent  = invalidParams("this messageId was used for a message with other content")
 	errNotification  = invalidRequest("id is missing: notifications are not answered here")
 	errBatch         = invalidRequest("batches are not supported; send one request a POST")

@@ -1,8 +1,11 @@
 package tasks
 
 import (
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"ailang.dev/world/host/world"
 )
 
 func TestPlanRequired(t *testing.T) {
@@ -22,5 +25,15 @@ func TestEchoIsBounded(t *testing.T) {
 		if got := skillNotFound(id).Message; len(got) > 2*maxEchoed || !strings.Contains(got, "…") {
 			t.Errorf("%d bytes: %.80s", len(got), got)
 		}
+	}
+}
+
+// What went wrong in finding out who is calling is for the operator.
+func TestDenialsTellNoCause(t *testing.T) {
+	h := newHouse(t)
+	w := httptest.NewRecorder()
+	h.deny(&world.Error{Op: "test", Kind: world.KindInternal, Msg: "/secret/world.db cannot be read"}).Write(w)
+	if got := w.Body.String(); strings.Contains(got, "secret") || !strings.Contains(got, errUnidentified.Message) {
+		t.Errorf("%s", got)
 	}
 }

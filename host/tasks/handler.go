@@ -144,11 +144,7 @@ func (h *Handler) deny(err error) surface.Reply {
 		h.door.Log("credential", err)
 	}
 	if !known {
-		e := errInternal
-		if msg := world.Message(err); msg != "" {
-			e.Message += ": " + msg
-		}
-		return refuse("", e)
+		return refuse("", errUnidentified)
 	}
 	reply := refuse("", surface.Error{Code: CodeUnauthorized, Message: "Unauthorized: " + text})
 	challenge := []string{}
