@@ -52,7 +52,7 @@ func TestAnAddThatIsKilled(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(home, "files", fmt.Sprintf("d%04d.md", i)), []byte(text), 0o600))
 	}
 	kills, last := 0, 0
-	for delay := 40 * time.Millisecond; kills < 12; delay += 30 * time.Millisecond {
+	for delay := time.Millisecond; kills < 12; delay += 40 * time.Millisecond {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestAnAddThatIsKilled$", "-killed", home)
 		must(t, cmd.Start())
 		kill := time.AfterFunc(delay, func() { cmd.Process.Kill() })
@@ -63,9 +63,6 @@ func TestAnAddThatIsKilled(t *testing.T) {
 		}
 		kills++
 		last = wholeDocuments(t, filepath.Join(home, "dir"))
-	}
-	if kills < 2 {
-		t.Errorf("it was killed %d times only", kills)
 	}
 	d := newDesk(t, nil)
 	d.files, d.dir = filepath.Join(home, "files"), filepath.Join(home, "dir")
@@ -86,8 +83,10 @@ func wholeDocuments(t *testing.T, dir string) int {
 	t.Helper()
 	lib := corpus.NewLibrary(dir)
 	defer lib.Close()
-	if _, err := lib.Status(t.Context(), "library"); err != nil {
+	if _, err := lib.Status(t.Context(), "library"); world.KindOf(err) == world.KindNotFound && err != nil {
 		return 0 // killed before there was an index
+	} else if err != nil {
+		t.Fatalf("what a kill left: %v", err)
 	}
 	all := dump(t, dir)
 	documents, passages := 0, 0

@@ -31,6 +31,7 @@ type Writer struct {
 	lock      *os.File
 	conn      *sqlite.Conn
 	stem      *stemmer
+	next      map[string]int // the number that was last given to an id, by its name
 }
 
 // OpenWriter opens a corpus to be changed, and makes one that is not there. While another
@@ -64,7 +65,7 @@ func lockCorpus(ctx context.Context, dir, name string) (*Writer, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return &Writer{dir: dir, name: name, lock: f, stem: newStemmer()}, nil
+			return &Writer{dir: dir, name: name, lock: f, stem: newStemmer(), next: map[string]int{}}, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) || ctx.Err() != nil || time.Now().After(until) {
 			f.Close()
@@ -225,7 +226,8 @@ func (w *Writer) idFor(e *Entry, before []Entry) (string, error) {
 		return id, err
 	}
 	base := DocumentID(e.Name)
-	for n := 1; ; n++ {
+	// Of one name there may be thousands: the search goes on where the last one ended.
+	for n := max(w.next[base], 1); ; n++ {
 		id = base
 		if n > 1 {
 			suffix := "-" + itoa(n)
@@ -236,6 +238,7 @@ func (w *Writer) idFor(e *Entry, before []Entry) (string, error) {
 			taken = taken || before[i].id == id && !before[i].Gone
 		}
 		if err := exec(w.conn, "SELECT 1 FROM documents WHERE id = ?", func(*sqlite.Stmt) error { taken = true; return nil }, id); err != nil || !taken {
+			w.next[base] = n
 			return id, err
 		}
 	}

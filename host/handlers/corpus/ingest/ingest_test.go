@@ -324,3 +324,14 @@ type failing struct{}
 func (failing) PutDocuments(context.Context, []world.Object) error {
 	return &world.Error{Op: "failing", Kind: world.KindStoreFull}
 }
+
+// TestTwoLinesOfOneID: what cannot stand beside another is told, and nothing takes the other's
+// place.
+func TestTwoLinesOfOneID(t *testing.T) {
+	b := newBench(t)
+	b.put("d.jsonl", `{"id":"a","text":"first"}`+"\n"+`{"id":"a","text":"second"}`+"\n"+`{"text":"third"}`+"\n"+`{"id":"3","text":"fourth"}`+"\n")
+	r := b.add()
+	if r.Added != 2 || r.Failures != 2 || !strings.Contains(r.Failed[0].Reason, `line 1 is the document "a" already`) || !strings.Contains(r.Failed[1].Reason, "line 3 is") {
+		t.Errorf("%+v", r)
+	}
+}

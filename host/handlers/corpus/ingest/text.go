@@ -60,9 +60,11 @@ func unwrap(par string) string {
 }
 
 // decodeLines reads JSON Lines: each line is a document {"title", "text", …}, with "sections"
-// instead of "text" if it has parts. A line that is none is told to bad by its number.
+// instead of "text" if it has parts. A line that is none, or whose id stands before, is told
+// to bad by its number.
 func decodeLines(src []byte, bad func(line int, err error)) []made {
 	var all []made
+	ids := map[string]int{} // the line of each id
 	for n := 1; len(src) > 0; n++ {
 		text, rest, _ := bytes.Cut(src, []byte("\n"))
 		src = rest
@@ -82,6 +84,11 @@ func decodeLines(src []byte, bad func(line int, err error)) []made {
 		if m.name != "" {
 			m.fragment = "#" + m.name
 		}
+		if before, twice := ids[m.fragment]; twice { // also an id that is another line's number
+			bad(n, reason("line %d is the document %.80q already; give each an \"id\" of its own", before, m.fragment[1:]))
+			continue
+		}
+		ids[m.fragment] = n
 		all = append(all, m)
 	}
 	return all
