@@ -25,6 +25,7 @@ const (
 	codeUnique        = "23505"
 	codeDuplicate     = "42P07"
 	codeDuplicateName = "42P06"
+	codeDuplicateObj  = "42710"
 	codeBadPage       = "XX001"
 	codeBadIndex      = "XX002"
 	codeUndetermined  = "40003"

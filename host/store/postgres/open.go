@@ -138,12 +138,19 @@ func (d *database) schemaError(msg, hint string) error {
 	return &world.Error{Op: openOp, Kind: world.KindSchema, Subject: d.target.display, Msg: msg, Hint: hint}
 }
 
-// again runs a statement once more that another daemon ran at the same moment.
-func again(f func() error) error {
-	err := f()
-	switch codeOf(err) {
-	case codeUnique, codeDuplicate, codeDuplicateName:
-		return f()
+// createTries is how often something is made that other daemons make at the same moment: the
+// engine lets IF NOT EXISTS fail for all but one of them, and each time one more is done.
+const createTries = 20
+
+// again runs a statement until nobody else ran it at the same moment.
+func again(f func() error) (err error) {
+	for range createTries {
+		err = f()
+		switch codeOf(err) {
+		case codeUnique, codeDuplicate, codeDuplicateName, codeDuplicateObj:
+			continue
+		}
+		break
 	}
 	return err
 }
@@ -162,9 +169,10 @@ func (d *database) migrate(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		if _, err := d.writer.Exec(ctx, "INSERT INTO migrations (version, applied) VALUES (0, clock_timestamp()) ON CONFLICT DO NOTHING"); err != nil {
-			return err
-		}
+	}
+	// Also where the table is there: whoever made it may not have come so far.
+	if _, err := d.writer.Exec(ctx, "INSERT INTO migrations (version, applied) VALUES (0, clock_timestamp()) ON CONFLICT DO NOTHING"); err != nil {
+		return err
 	}
 	return pgx.BeginFunc(ctx, d.writer, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT 1 FROM migrations WHERE version = 0 FOR UPDATE"); err != nil {

@@ -153,7 +153,7 @@ func TestSeveralWorlds(t *testing.T) {
 // tables of a newer version.
 func TestMigrations(t *testing.T) {
 	database := cluster.Database(t)
-	ids := make([]string, 6)
+	ids := make([]string, 16)
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
