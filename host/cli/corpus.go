@@ -100,9 +100,9 @@ func (a *app) addToCorpus(ctx context.Context, db string, r ingest.Request) (ing
 }
 
 // AddStarter fills the corpus library with the documents that ship, or completes it: for a
-// store that this process has open, or whose daemon is asked.
+// store that this process has open, or whose daemon is asked. What was removed stays out.
 func AddStarter(ctx context.Context, db string, store ingest.Store) (ingest.Result, error) {
-	return ingest.Add(ctx, ingest.Request{Corpus: LibraryCorpus, Starter: packs.Starter(), Dir: corpus.Dir(db), Store: store})
+	return ingest.Add(ctx, ingest.Request{Corpus: LibraryCorpus, Starter: packs.Starter(), LeaveOut: true, Dir: corpus.Dir(db), Store: store})
 }
 
 // addProgress tells on stderr how far an add is: once a second while it gets on, every tenth

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"zombiezen.com/go/sqlite"
@@ -459,6 +460,13 @@ func TestReadersSeeWhatIsThere(t *testing.T) {
 		}()
 	}
 	for i := range 5 {
+		if i%2 == 1 {
+			n, err := corpus.Rebuild(t.Context(), d.dir, "library", d.shelf, func(id string, err error) { t.Errorf("%s: %v", id, err) })
+			must(t, err)
+			if n != 4 {
+				t.Errorf("%d documents", n)
+			}
+		}
 		d.write(map[string]string{"new.txt": fmt.Sprintf("New\n\nNumber %d of grace.\n", i)})
 		d.add()
 		if got := d.search(corpus.Query{Query: fmt.Sprintf(`"number %d"`, i)}); len(got.Passages) != 1 {
@@ -468,11 +476,6 @@ func TestReadersSeeWhatIsThere(t *testing.T) {
 	close(stop)
 	for range cap(searched) {
 		must(t, <-searched)
-	}
-	_, err := corpus.Rebuild(t.Context(), d.dir, "library", d.shelf, func(string, error) {})
-	must(t, err)
-	if got := d.places(corpus.Query{Query: "fruits"}); len(got) != 1 {
-		t.Errorf("after a rebuild: %v", got)
 	}
 }
 
@@ -516,5 +519,47 @@ func TestRebuildKeepsWhatThereIs(t *testing.T) {
 	must(t, os.Rename(filepath.Join(d.dir, "kept"), filepath.Join(d.dir, "library.list")))
 	if diff := cmp.Diff(before, dump(t, d.dir)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestTheListIsTrue: what could not be written into the index is not listed, a line that
+// cannot be read is told, and that something was removed is known.
+func TestTheListIsTrue(t *testing.T) {
+	d := newDesk(t, three)
+	path := filepath.Join(d.dir, "library.list")
+	before, err := os.ReadFile(path)
+	must(t, err)
+	c, err := sqlite.OpenConn(filepath.Join(d.dir, "library.db"), sqlite.OpenReadWrite)
+	must(t, err)
+	must(t, sqlitex.Execute(c, "BEGIN IMMEDIATE", nil))
+	w, err := corpus.OpenWriter(t.Context(), d.dir, "library")
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := w.Remove(ctx, []string{"eucharist"}); err == nil {
+		t.Error("an index that another holds was changed")
+	}
+	must(t, c.Close())
+	after, err := os.ReadFile(path)
+	must(t, err)
+	if diff := cmp.Diff(string(before), string(after)); diff != "" {
+		t.Errorf("a change that failed is listed: %s", diff)
+	}
+	must(t, w.Remove(t.Context(), []string{"eucharist"}))
+	must(t, w.Finish(t.Context()))
+	removed, err := w.Removed()
+	must(t, err)
+	if want := map[string]bool{filepath.Join(d.files, "eucharist.md"): true}; !maps.Equal(removed, want) {
+		t.Errorf("removed: %v", removed)
+	}
+	must(t, w.Close())
+	after, err = os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, append([]byte("{no line\n"), after...), 0o600))
+	told := ""
+	n, err := corpus.Rebuild(t.Context(), d.dir, "library", d.shelf, func(id string, err error) { told += id + ": " + err.Error() })
+	must(t, err)
+	if n != 2 || told != "line 1 of the list: it cannot be read" {
+		t.Errorf("%d documents, %q", n, told)
 	}
 }

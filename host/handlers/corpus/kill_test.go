@@ -52,7 +52,7 @@ func TestAnAddThatIsKilled(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(home, "files", fmt.Sprintf("d%04d.md", i)), []byte(text), 0o600))
 	}
 	kills, last := 0, 0
-	for delay := time.Millisecond; kills < 12; delay += 40 * time.Millisecond {
+	for delay := time.Millisecond; kills < 30; delay += max(delay/8, 5*time.Millisecond) {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestAnAddThatIsKilled$", "-killed", home)
 		must(t, cmd.Start())
 		kill := time.AfterFunc(delay, func() { cmd.Process.Kill() })

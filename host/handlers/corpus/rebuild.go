@@ -3,6 +3,7 @@ package corpus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"ailang.dev/world/host/world"
@@ -22,7 +23,8 @@ const (
 
 // Rebuild makes an index anew out of its list and the documents' objects, and puts it in the
 // place of the old one. Readers have the old one until then. It returns how many documents
-// it has; one whose object cannot be read is told to missing, and left out.
+// it has; one whose object or line in the list cannot be read is told to missing, and left
+// out.
 func Rebuild(ctx context.Context, dir, name string, objects Objects, missing func(id string, err error)) (int, error) {
 	if err := CheckName(name); err != nil {
 		return 0, err
@@ -44,16 +46,19 @@ func Rebuild(ctx context.Context, dir, name string, objects Objects, missing fun
 	if err != nil {
 		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
 	}
-	scratch, err := os.MkdirTemp(dir, ".rebuild-*")
+	for _, n := range list.broken {
+		missing(fmt.Sprintf("line %d of the list", n), errors.New("it cannot be read"))
+	}
+	tmp, err := scratch(dir, name)
 	if err != nil {
 		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
 	}
-	defer os.RemoveAll(scratch)
-	n, err := fill(ctx, scratch, name, list, objects, missing)
+	defer os.RemoveAll(tmp)
+	n, err := fill(ctx, tmp, name, list.there, objects, missing)
 	if err != nil {
 		return 0, err
 	}
-	if err := swap(dir, scratch, name); err != nil {
+	if err := overwrite(indexPath(dir, name), indexPath(tmp, name)); err != nil {
 		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
 	}
 	return n, nil
@@ -110,16 +115,4 @@ func fill(ctx context.Context, dir, name string, list []listed, objects Objects,
 		return 0, nil
 	}
 	return n, w.Finish(ctx)
-}
-
-// swap puts a fresh index in the place of the old one. The old one's log goes first: it must
-// not be taken for the new one's. A crash in between leaves an index that is missing, and the
-// list, out of which the next rebuild makes it.
-func swap(dir, scratch, name string) error {
-	for _, suffix := range []string{"-wal", "-shm", ""} {
-		if err := os.Remove(indexPath(dir, name) + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	return os.Rename(indexPath(scratch, name), indexPath(dir, name))
 }

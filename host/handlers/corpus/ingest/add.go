@@ -32,6 +32,8 @@ type Request struct {
 	Paths  []string // absolute
 	// Starter, unless nil, is a file system of documents that is added beside the paths.
 	Starter fs.FS
+	// LeaveOut has what was removed from the corpus stay out of it.
+	LeaveOut bool
 	// Kind and Author are those of documents that do not say their own.
 	Kind, Author string
 	Store        Store
@@ -121,7 +123,16 @@ func (a *adder) run(ctx context.Context, files []file) (err error) {
 	}
 	defer a.w.Close()
 	defer a.dec.pdf.close()
+	removed := map[string]bool{}
+	if a.r.LeaveOut {
+		if removed, err = a.w.Removed(); err != nil {
+			return err
+		}
+	}
 	for i, f := range files {
+		if removed[f.path] {
+			continue
+		}
 		if ctx.Err() != nil {
 			return &world.Error{Op: "ingest.Add", Kind: world.KindCanceled, Err: ctx.Err(), Msg: "stopped; the same command again goes on with it"}
 		}
