@@ -14,12 +14,12 @@ build:
 test: deps lint unit
 
 # axe-core judges the workbench. The official TypeScript client is a caller in the end-to-end tests, and a server of OpenAI's API is asked questions there; an npm package is one of
-# the repositories in which a day's work is done.
+# the repositories in which a day's work is done. The official conformance suite and the Inspector judge /mcp/, with the Node.js that they want.
 deps:
 	@command -v git >/dev/null || { echo "git is needed: install it and run make test again"; exit 1; }
 	@command -v npm >/dev/null || { echo "npm (Node.js 20 or later) is needed for the client tests: install it and run make test again"; exit 1; }
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || echo "PostgreSQL's server programs are not here (Debian: apt-get install postgresql): the tests of that store are skipped"
-	@for d in test/clients/typescript test/clients/model test/repos/npm test/workbench; do \
+	@for d in test/clients/typescript test/clients/model test/repos/npm test/workbench test/conformance; do \
 	( cd $$d && { [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --ignore-scripts --no-fund --no-audit --loglevel=error; } ) || exit 1; done
 
 lint:
