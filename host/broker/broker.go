@@ -77,6 +77,7 @@ type Caller struct {
 	Transition   string
 	TransitionFn world.Ref
 	Provenance   string
+	Lease        store.Lease // of the episode
 }
 
 // Planned is one effect of a plan.
@@ -210,7 +211,7 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []stor
 	}
 	debit, err := b.Store.IntendEffect(ctx, store.EffectIntent{
 		Invocation: c.Invocation, Digest: c.Digest, Credential: c.Session.ID, EffectID: p.ID, Episode: c.Session.Episode,
-		Need: p.Need, Budget: budget, Request: req, Outcomes: earlier,
+		Need: p.Need, Budget: budget, Request: req, Outcomes: earlier, Lease: c.Lease,
 	})
 	if err != nil {
 		return nil, nil, &IntentError{Request: req.Hash, Err: err}

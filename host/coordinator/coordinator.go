@@ -27,6 +27,12 @@ type callStore interface {
 	Append(ctx context.Context, a store.Append) (store.Committed, error)
 }
 
+// leaser is what a store also is where several daemons write; see store.Shared.
+type leaser interface {
+	TakeEpisode(ctx context.Context, episode string) (store.Lease, error)
+	GiveEpisode(l store.Lease)
+}
+
 // viewer is what the coordinator needs of the registry.
 type viewer interface {
 	View(ctx context.Context, s world.Session) ([]*world.Descriptor, error)

@@ -135,7 +135,7 @@ func (d *deed) performOne(ctx context.Context, e broker.Planned) (broker.Done, e
 		defer cancel()
 	}
 	caller := broker.Caller{Invocation: d.id, Digest: d.digest, Session: d.call.Session, Transition: d.desc.ID, TransitionFn: d.desc.TransitionFn,
-		Provenance: d.provenance}
+		Provenance: d.provenance, Lease: d.lease}
 	// 2. Intent: debit, request and intent in one durable transaction, and the outcome of the
 	// effect before it. A crash before it leaves that one's intent, if there is one; after it
 	// an intent that is told as indeterminate and never retried.
@@ -224,6 +224,8 @@ func (d *deed) intentError(ctx context.Context, effect string, err error) error 
 			d.traces = append(d.traces, store.EffectTrace{EffectID: effect, Request: intent.Request})
 			return err
 		}
+	case world.KindCapacity: // another daemon has the episode by now
+		return err
 	case world.KindBadRequest, world.KindTaskIDUsed:
 		return &world.Error{Op: op, Kind: world.KindTaskIDUsed, Subject: string(d.id), Err: err}
 	}

@@ -28,6 +28,7 @@ type run struct {
 	provenance string
 
 	freeEpisode, freeSlot func()
+	lease                 store.Lease     // of the episode, where other daemons write too
 	behind                <-chan struct{} // unless nil, closed when a handler left behind has ended
 }
 
@@ -222,7 +223,7 @@ func (r *run) prepare(ctx context.Context) error {
 func (r *run) enter(ctx context.Context) (err error) {
 	r.freeEpisode, r.freeSlot = func() {}, func() {}
 	if !r.desc.Pure() {
-		if r.freeEpisode, err = r.c.episodes.enter(ctx, r.call.Session.Episode, r.writes()); err != nil {
+		if err = r.enterEpisode(ctx); err != nil {
 			return err
 		}
 	}
@@ -235,6 +236,28 @@ func (r *run) enter(ctx context.Context) (err error) {
 		return err
 	}
 	r.freeSlot = free
+	return nil
+}
+
+// enterEpisode takes the order among this daemon's calls, and then among daemons.
+func (r *run) enterEpisode(ctx context.Context) error {
+	free, err := r.c.episodes.enter(ctx, r.call.Session.Episode, r.writes())
+	if err != nil {
+		return err
+	}
+	shared, ok := r.c.cfg.Store.(leaser)
+	if !ok {
+		r.freeEpisode = free
+		return nil
+	}
+	if r.lease, err = shared.TakeEpisode(ctx, r.call.Session.Episode); err != nil {
+		free()
+		return ended(ctx, "coordinator.enter", err)
+	}
+	r.freeEpisode = func() {
+		shared.GiveEpisode(r.lease)
+		free()
+	}
 	return nil
 }
 
@@ -344,7 +367,7 @@ func (r *run) commit(ctx context.Context, output jsontext.Value, rounds []round,
 		Invocation: r.id, Digest: r.digest, Credential: r.call.Session.ID,
 		Objects:      append(objects, recObj),
 		TransitionFn: r.desc.TransitionFn, Interpreter: r.desc.Interpreter, SemanticsEpoch: r.desc.SemanticsEpoch,
-		WrittenBy: r.provenance, TransitionRef: recObj.Hash, StateRoot: out.Hash, Outcomes: outcomes,
+		WrittenBy: r.provenance, TransitionRef: recObj.Hash, StateRoot: out.Hash, Outcomes: outcomes, Lease: r.lease,
 	})
 	if end(err); err != nil {
 		return Result{}, commitError(ctx, err)
@@ -361,7 +384,7 @@ func commitError(ctx context.Context, err error) error {
 		return &world.Error{Op: op, Kind: world.KindUnconfirmed, Err: err}
 	case world.KindTimeout:
 		return ended(ctx, op, &world.Error{Op: op, Kind: world.KindNotCommitted, Err: err})
-	case world.KindHeadConflict, world.KindTaskIDUsed, world.KindNoWorld:
+	case world.KindHeadConflict, world.KindTaskIDUsed, world.KindNoWorld, world.KindCapacity:
 		return err
 	}
 	return &world.Error{Op: op, Kind: world.KindNotCommitted, Err: err}

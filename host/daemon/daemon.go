@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"ailang.dev/world/host/a2a"
@@ -88,6 +89,8 @@ type Daemon struct {
 	library *corpus.Library
 	// sandbox is one for all handlers: runs in one worktree must know of one another.
 	sandbox *sandbox.Sandbox
+	// told is what was told of what is open, and still is. New uses it, and then watchOthers.
+	told map[world.InvocationID]bool
 	// damaged are engines whose archived binary was not what its name says at the start.
 	damaged []capsule.Engine
 }
@@ -322,9 +325,14 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 	}
 	sweeping, stopSweep := context.WithCancel(ctx)
 	defer stopSweep()
-	swept := make(chan struct{})
+	var swept sync.WaitGroup
+	swept.Add(2)
 	go func() {
-		defer close(swept)
+		defer swept.Done()
+		d.watchOthers(sweeping)
+	}()
+	go func() {
+		defer swept.Done()
 		d.users.Sweep(sweeping)
 	}()
 	failed := make(chan error, 1)
@@ -335,7 +343,7 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 	case <-ctx.Done():
 	}
 	stopSweep()
-	<-swept
+	swept.Wait()
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx), operators, srv))
 }
 

@@ -3,29 +3,58 @@ package daemon
 import (
 	"context"
 	"strings"
+	"time"
 
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
 
-// tellAllOpen tells every intent that has no end, page by page.
+// watchEvery is how often it is looked for what other daemons left open that are no more.
+const watchEvery = 5 * time.Second
+
+// tellAllOpen tells every intent that has no end and whose daemon is no more, page by page,
+// each once while it is open.
 func (d *Daemon) tellAllOpen(ctx context.Context) error {
-	told := make(map[world.InvocationID]bool)
+	list := d.core.Store.Unresolved
+	if shared, ok := d.core.Store.(store.Shared); ok {
+		list = shared.Orphans
+	}
+	open := make(map[world.InvocationID]bool)
 	for after := int64(0); ; {
-		open, next, err := d.core.Store.Unresolved(ctx, after, store.MaxPage)
+		page, next, err := list(ctx, after, store.MaxPage)
 		if err != nil {
 			return err
 		}
-		for _, inv := range open {
-			if told[inv.ID] {
-				continue
+		for _, inv := range page {
+			if !d.told[inv.ID] && !open[inv.ID] {
+				d.resolve(ctx, inv)
 			}
-			told[inv.ID] = true
-			d.resolve(ctx, inv)
+			open[inv.ID] = true
 		}
 		if after = next; after == 0 {
+			d.told = open
 			return nil
+		}
+	}
+}
+
+// watchOthers tells what daemons left open that end while this one runs. A store that is this
+// daemon's own has no others.
+func (d *Daemon) watchOthers(ctx context.Context) {
+	if _, ok := d.core.Store.(store.Shared); !ok {
+		return
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := d.tellAllOpen(ctx); err != nil && ctx.Err() == nil {
+			d.core.Config.Logf("what other daemons left open cannot be read now: %v", err)
 		}
 	}
 }

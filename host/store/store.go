@@ -98,6 +98,29 @@ type Reader interface {
 	Audit(ctx context.Context, report func(Hole)) (Audited, error)
 }
 
+// Shared is what a Store also is where several daemons write one world at a time. One that
+// is a single process's own is none.
+type Shared interface {
+	Store
+	// TakeEpisode waits within ctx until an episode is this daemon's and no other's, or was
+	// another's that is no longer alive. It may be taken several times at once by one daemon;
+	// each is given back. A context that ends is KindTimeout.
+	TakeEpisode(ctx context.Context, episode string) (Lease, error)
+	// GiveEpisode gives back what was taken. It waits for the database a short time at most;
+	// what could not be told then is told later.
+	GiveEpisode(l Lease)
+	// Orphans is Unresolved without the intents of daemons that are alive.
+	Orphans(ctx context.Context, after int64, limit int) (open []Invocation, next int64, err error)
+}
+
+// Lease is that an episode is one daemon's for now. A write that brings one is KindCapacity,
+// and nothing of it is stored, once another daemon has taken the episode. The zero Lease asks
+// for nothing.
+type Lease struct {
+	Episode string
+	Fence   int64 // tells this taking from all others of the same daemon
+}
+
 // Audited is what an audit read.
 type Audited struct {
 	Rows    int64 `json:"rows"`
@@ -187,6 +210,7 @@ type Append struct {
 	TransitionRef  world.Ref       // the invocation record
 	StateRoot      world.Ref       // the output object
 	Outcomes       []EffectOutcome // of the invocation's effects, unless recorded before
+	Lease          Lease
 }
 
 // Commit is a REST commit. Its laws, in this order: an Invocation already committed with
@@ -250,6 +274,7 @@ type EffectIntent struct {
 	Budget     int64 // what the session was granted in all
 	Request    world.Object
 	Outcomes   []EffectOutcome // of the invocation's earlier effects, unless recorded before
+	Lease      Lease
 }
 
 // Debit is what an intent did to the budget: what was left before, and after.

@@ -157,15 +157,15 @@ func (q rows) auditOwn(v *sqlstore.Visitor) error {
 	if err != nil {
 		return err
 	}
-	return q.each("SELECT episode_key, episode, holder, fence, wanted, sum FROM leases", nil, func(k *cols) error {
-		key, episode, holder, fence, wanted := k.blob(), k.text(), k.text(), k.int(), k.text()
+	return q.each("SELECT episode_key, episode, holder, fence, sum FROM leases", nil, func(k *cols) error {
+		key, episode, holder, fence := k.blob(), k.text(), k.text(), k.int()
 		if !bytes.Equal(key, textKey(episode)) {
 			k.note(fmt.Errorf("it is not found by what it says"))
 		}
-		return tell(k.prove("leases", episode, k.int(), leaseSum(episode, holder, fence, wanted)))
+		return tell(k.prove("leases", episode, k.int(), leaseSum(episode, holder, fence)))
 	})
 }
 
-func leaseSum(episode, holder string, fence int64, wanted string) int64 {
-	return sqlstore.SumOf("leases", []string{episode, holder, wanted}, fence)
+func leaseSum(episode, holder string, fence int64) int64 {
+	return sqlstore.SumOf("leases", []string{episode, holder}, fence)
 }

@@ -19,10 +19,14 @@ type database struct {
 	logf     func(format string, args ...any)
 	writerID string // this opener's row of writers
 
-	readers  *pgxpool.Pool
-	writer   *pgx.Conn     // nil while it must be opened anew
-	doubt    int64         // the batch of the last commit
-	patience time.Duration // ReconnectFor, but in tests
+	readers   *pgxpool.Pool
+	side      *pgxpool.Pool
+	leases    leases
+	beatEvery time.Duration // BeatEvery, but in tests
+	beaten    chan struct{} // closed when the beat has ended
+	writer    *pgx.Conn     // nil while it must be opened anew
+	doubt     int64         // the batch of the last commit
+	patience  time.Duration // ReconnectFor, but in tests
 
 	closed chan struct{}
 	once   sync.Once
@@ -77,7 +81,7 @@ func (d *database) Begin(needs *sqlstore.Needs) (sqlstore.Tx, error) {
 		if err := d.reach(); err != nil {
 			return nil, err
 		}
-		f := newFetch(needs)
+		f := newFetch(needs, d.writerID)
 		err := d.trip(d.writer, &f.batch)
 		if err == nil && f.headErr == nil {
 			t := &tx{known: f.known, db: d, conn: d.writer}
@@ -167,7 +171,11 @@ func (d *database) landed() (landed bool, err error) {
 func (d *database) Close() error {
 	d.once.Do(func() {
 		close(d.closed)
+		<-d.beaten
 		d.reads.Wait()
+		if d.side != nil {
+			d.side.Close()
+		}
 		if d.readers != nil {
 			d.readers.Close()
 		}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"github.com/jackc/pgx/v5"
 
+	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/world"
 )
@@ -28,6 +29,7 @@ type known struct {
 	calls   map[world.InvocationID]found[[]sqlstore.JournalRow] // oldest first
 	objects map[world.Ref]found[sqlstore.ObjectRow]
 	spend   map[spendKey]found[sqlstore.SpendRow]
+	held    map[store.Lease]found[bool]
 }
 
 // fetch is the way there and back that begins a transaction.
@@ -40,11 +42,12 @@ type fetch struct {
 const beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 // newFetch asks for the head's lock, and for what is needed after it.
-func newFetch(n *sqlstore.Needs) *fetch {
+func newFetch(n *sqlstore.Needs, writer string) *fetch {
 	f := &fetch{known: known{
 		calls:   make(map[world.InvocationID]found[[]sqlstore.JournalRow]),
 		objects: make(map[world.Ref]found[sqlstore.ObjectRow]),
 		spend:   make(map[spendKey]found[sqlstore.SpendRow]),
+		held:    make(map[store.Lease]found[bool]),
 	}}
 	f.batch.Queue(beginWrite)
 	f.batch.Queue(selectHead + " FOR UPDATE").Query(f.takeHead)
@@ -54,6 +57,7 @@ func newFetch(n *sqlstore.Needs) *fetch {
 	f.askCalls(n.Calls)
 	f.askObjects(n.Objects)
 	f.askSpend(n.Spend)
+	f.askLeases(n.Leases, writer)
 	return f
 }
 
@@ -132,4 +136,37 @@ func (f *fetch) askSpend(needs []sqlstore.SpendRow) {
 			return nil
 		})
 	})
+}
+
+// lockLeases reads leases, and keeps them from being taken until the transaction ends.
+const lockLeases = "SELECT episode, holder, fence, sum FROM leases WHERE episode_key = ANY ($1::bytea[]) ORDER BY episode_key FOR UPDATE"
+
+func (f *fetch) askLeases(leases []store.Lease, writer string) {
+	if len(leases) == 0 {
+		return
+	}
+	keys := make([][]byte, len(leases))
+	for i, l := range leases {
+		keys[i] = textKey(l.Episode)
+		f.held[l] = found[bool]{}
+	}
+	f.batch.Queue(lockLeases, keys).Query(func(r pgx.Rows) error {
+		return show(r, func(k *cols) error {
+			l, err := scanHeld(k, writer)
+			if _, asked := f.held[l]; asked {
+				f.held[l] = found[bool]{ok: err == nil, err: err}
+			}
+			return nil
+		})
+	})
+}
+
+// scanHeld reads a row of leases as a lease of this writer's; of another's, as none.
+func scanHeld(k *cols, writer string) (store.Lease, error) {
+	episode, holder, fence := k.text(), k.text(), k.int()
+	err := k.prove("leases", episode, k.int(), leaseSum(episode, holder, fence))
+	if holder != writer {
+		return store.Lease{}, err
+	}
+	return store.Lease{Episode: episode, Fence: fence}, err
 }

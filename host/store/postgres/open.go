@@ -11,14 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/world"
 )
 
 const openOp = "postgres.Open"
-
-// WriterTTL is how long a daemon is taken to be alive after it last said so.
-const WriterTTL = 15 * time.Second
 
 //go:embed schema/*.sql
 var schemas embed.FS
@@ -46,6 +44,8 @@ type Options struct {
 	Hooks sqlstore.Hooks
 }
 
+var _ store.Shared = (*Store)(nil)
+
 // Store is an open store.
 type Store struct {
 	*sqlstore.Store
@@ -63,11 +63,13 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &database{target: t, logf: o.Logf, patience: ReconnectFor, closed: make(chan struct{})}
+	d := &database{target: t, logf: o.Logf, patience: ReconnectFor, beatEvery: BeatEvery,
+		leases: leases{m: make(map[string]*lease)}, closed: make(chan struct{}), beaten: make(chan struct{})}
 	if d.logf == nil {
 		d.logf = func(string, ...any) {}
 	}
 	if err := d.open(ctx); err != nil {
+		close(d.beaten) // it never began
 		return nil, errors.Join(err, d.Close())
 	}
 	return &Store{Store: sqlstore.New(d, o.Hooks, o.Logf), db: d}, nil
@@ -102,7 +104,14 @@ func (d *database) open(ctx context.Context) (err error) {
 	if d.readers, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
 		return d.target.fail("open", err)
 	}
-	return d.join(ctx)
+	if err := d.openSide(ctx); err != nil {
+		return d.target.fail("open", err)
+	}
+	if err := d.join(ctx); err != nil {
+		return err
+	}
+	go d.beat()
+	return nil
 }
 
 // enterSchema finds the world's schema, and makes it if the URL names one that is not there.

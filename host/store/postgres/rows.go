@@ -115,6 +115,13 @@ func (q rows) Pending(after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, err
 		" WHERE pending.seq > $1 ORDER BY pending.seq LIMIT $2", after, limit)
 }
 
+// orphans is Pending without the intents of writers that are alive.
+func (q rows) orphans(after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
+	return list(q, scanJournal, "SELECT "+journalCols+" FROM pending JOIN journal ON journal.seq = pending.seq"+
+		" WHERE pending.seq > $1 AND NOT EXISTS (SELECT 1 FROM writers WHERE writers.id = pending.writer AND writers.until > clock_timestamp())"+
+		" ORDER BY pending.seq LIMIT $2", after, limit)
+}
+
 func (q rows) Session(id world.Ref) (sqlstore.SessionRow, bool, error) {
 	return one(q, scanSession, "SELECT "+sessionCols+" FROM sessions WHERE id = $1", refBytes(id))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/world"
 )
@@ -144,6 +145,19 @@ func (t *tx) AddEntry(r *sqlstore.EntryRow) error {
 	row := *r
 	t.buf.entries = append(t.buf.entries, &row)
 	return nil
+}
+
+// Held implements sqlstore.Tx.
+func (t *tx) Held(l store.Lease) (held bool, err error) {
+	if f, ok := t.held[l]; ok {
+		return f.ok, f.err
+	}
+	err = t.each(lockLeases, []any{[][]byte{textKey(l.Episode)}}, func(k *cols) error {
+		got, err := scanHeld(k, t.db.writerID)
+		held = got == l
+		return err
+	})
+	return held, err
 }
 
 func (t *tx) AddPending(intent sqlstore.Seq) error {

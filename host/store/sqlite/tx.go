@@ -6,6 +6,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/world"
 )
@@ -87,6 +88,9 @@ func (t *tx) AddJournal(r *sqlstore.JournalRow) error {
 	}
 	return err
 }
+
+// Held implements sqlstore.Tx: nobody else can take anything.
+func (t *tx) Held(store.Lease) (bool, error) { return true, nil }
 
 func (t *tx) AddPending(intent sqlstore.Seq) error {
 	return t.do("INSERT INTO pending (seq) VALUES (?)", func(p *params) { p.int(intent) })

@@ -21,7 +21,10 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, er
 	if err != nil {
 		return store.Committed{}, err
 	}
-	return submit(ctx, s.writer, op, p.bytes, p.needs(a.Invocation), func(t *txn) (store.Committed, error) {
+	return submit(ctx, s.writer, op, p.bytes, needLease(a.Lease, p.needs(a.Invocation)), func(t *txn) (store.Committed, error) {
+		if err := t.fenced(op, a.Lease); err != nil {
+			return store.Committed{}, err
+		}
 		if t.head.World.IsNone() {
 			return store.Committed{}, noWorld(op)
 		}
@@ -43,6 +46,27 @@ func (s *Store) Append(ctx context.Context, a store.Append) (store.Committed, er
 		c := t.next(&a)
 		return c, t.addEntry(c.Entry, c.World, JournalRow{Invocation: a.Invocation, Digest: a.Digest, Credential: a.Credential})
 	})
+}
+
+// fenced refuses a write whose lease another daemon has by now.
+func (t *txn) fenced(op string, l store.Lease) error {
+	if l == (store.Lease{}) {
+		return nil
+	}
+	held, err := t.Held(l)
+	if err != nil || held {
+		return err
+	}
+	return &world.Error{Op: op, Kind: world.KindCapacity, Subject: l.Episode, Msg: "the episode was given to another daemon meanwhile"}
+}
+
+func needLease(l store.Lease, rest func(*Needs)) func(*Needs) {
+	return func(n *Needs) {
+		if l != (store.Lease{}) {
+			n.Leases = append(n.Leases, l)
+		}
+		rest(n)
+	}
 }
 
 func noWorld(op string) error {

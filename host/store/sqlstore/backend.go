@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
 )
 
@@ -100,6 +101,10 @@ type Tx interface {
 	AddRefs(rows []RefRow) error
 	SetHead(row *HeadRow) error
 
+	// Held tells whether a lease is still this opener's, and keeps it so until the transaction
+	// ends. Where nobody else can write, it is.
+	Held(l store.Lease) (bool, error)
+
 	// Commit makes all of it durable. After an error only Backend.Settle can tell whether
 	// it did.
 	Commit() error
@@ -114,6 +119,7 @@ type Needs struct {
 	Calls   []world.InvocationID // Journal
 	Objects []world.Ref          // Object, without payloads
 	Spend   []SpendRow           // Spend; the sums are not looked at
+	Leases  []store.Lease        // Held
 }
 
 // ErrAgain is in the chain of an error of a transaction of which nothing is durable, and

@@ -27,7 +27,10 @@ func (s *Store) IntendEffect(ctx context.Context, i store.EffectIntent) (store.D
 		p.needs(i.Invocation)(n)
 		n.Spend = append(n.Spend, SpendRow{Episode: i.Episode, Effect: i.Need.Effect, Scope: i.Need.Scope})
 	}
-	return submit(ctx, s.writer, op, p.bytes, needs, func(t *txn) (store.Debit, error) {
+	return submit(ctx, s.writer, op, p.bytes, needLease(i.Lease, needs), func(t *txn) (store.Debit, error) {
+		if err := t.fenced(op, i.Lease); err != nil {
+			return store.Debit{}, err
+		}
 		a, err := readAccount(t, i.Invocation)
 		if err != nil {
 			return store.Debit{}, err

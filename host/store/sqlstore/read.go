@@ -171,13 +171,19 @@ func (s *Store) Invocation(ctx context.Context, id world.InvocationID) (store.In
 
 // Unresolved implements store.Reader. A limit below 1 means 100.
 func (s *Store) Unresolved(ctx context.Context, after int64, limit int) ([]store.Invocation, int64, error) {
+	return s.UnresolvedOf(ctx, after, limit, Rows.Pending)
+}
+
+// UnresolvedOf is Unresolved of those intents that pending lists, which is one of Rows.Pending
+// or lists fewer.
+func (s *Store) UnresolvedOf(ctx context.Context, after int64, limit int, pending func(r Rows, after Seq, limit int) ([]JournalRow, error)) ([]store.Invocation, int64, error) {
 	type result struct {
 		open []store.Invocation
 		next int64
 	}
 	res, err := view(ctx, s, "store.Unresolved", func(r Rows) (result, error) {
 		limit := page(limit)
-		rows, err := r.Pending(Seq(after), limit)
+		rows, err := pending(r, Seq(after), limit)
 		if err != nil {
 			return result{}, err
 		}

@@ -42,7 +42,7 @@ CREATE TABLE leases (
   wanted_till timestamptz NOT NULL,
   sum         bigint      NOT NULL
 );
-COMMENT ON TABLE leases IS 'whose turn an episode is: holder is a writer, for as long as that one is alive, or empty; fence tells its turns apart; wanted is a writer that waits, and goes first until a moment';
+COMMENT ON TABLE leases IS 'whose turn an episode is: holder is a writer, for as long as that one is alive, or empty; fence tells its turns apart; wanted is a writer that waits, and goes first until a moment; what is wanted is in no checksum';
 
 CREATE TABLE objects (
   seq            bigint PRIMARY KEY,
