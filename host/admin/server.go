@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,11 +27,16 @@ const (
 	MaxRequest     = 64 << 20         // bytes of one request: a manifest with all its sources
 	RequestTimeout = 60 * time.Second // one operation
 	maxSocketPath  = 100              // bytes; the kernel takes 107
+	answerTimeout  = time.Second      // to find out whether a socket is somebody's
 )
 
 // SocketPath is where the daemon of a store listens for operators: <db>.admin.sock, or,
-// where that is too long for a socket, a name made of its hash under runtimeDir.
+// where that is too long for a socket, a name made of its hash under runtimeDir. A database
+// that is no file is named by its URL without the password, and always has such a name.
 func SocketPath(db, runtimeDir string) (string, error) {
+	if strings.Contains(db, "://") {
+		return filepath.Join(runtimeDir, "ailang-world-"+hashref.SumString(db).Hex()[:32]+".sock"), nil
+	}
 	abs, err := filepath.Abs(db)
 	if err != nil {
 		return "", err
@@ -46,7 +52,7 @@ func SocketPath(db, runtimeDir string) (string, error) {
 }
 
 // Listen opens the socket for this user alone. A socket that a killed daemon left behind
-// is replaced: the caller holds the store's writer lock, so nobody else can be using it.
+// is replaced: the caller holds the store's writer lock, or has seen that nobody answers.
 func Listen(path string) (net.Listener, error) {
 	if st, err := os.Lstat(path); err == nil {
 		if st.Mode()&os.ModeSocket == 0 {
@@ -59,6 +65,16 @@ func Listen(path string) (net.Listener, error) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	return net.Listen("unix", path)
+}
+
+// Answers tells whether somebody listens on a socket.
+func Answers(path string) bool {
+	c, err := net.DialTimeout("unix", path, answerTimeout)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // call is one operation on the wire: its request's JSON in, its answer out.

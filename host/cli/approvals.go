@@ -11,6 +11,7 @@ import (
 	"ailang.dev/world/host/admin"
 	"ailang.dev/world/host/approvals"
 	"ailang.dev/world/host/cli/shell"
+	"ailang.dev/world/host/store/postgres"
 )
 
 func (a *app) approvalsCommand() *cobra.Command {
@@ -175,7 +176,7 @@ func withDB(db string) string {
 	if db == "" {
 		return ""
 	}
-	return " --db " + shell.Word(db)
+	return " --db " + shell.Word(postgres.Display(db))
 }
 
 // userName is who decides, as the system calls this user.

@@ -93,16 +93,21 @@ func (a *app) addToCorpus(ctx context.Context, db string, r ingest.Request) (ing
 		return ingest.Result{}, err
 	}
 	defer ops.Close()
+	base, err := a.beside(ctx, db)
+	if err != nil {
+		return ingest.Result{}, err
+	}
 	tell, stop := a.addProgress(r.Corpus)
 	defer stop()
-	r.Dir, r.Store, r.Tell = corpus.Dir(db), ops, tell
+	r.Dir, r.Store, r.Tell = corpus.Dir(base), ops, tell
 	return ingest.Add(ctx, r)
 }
 
 // AddStarter fills the corpus library with the documents that ship, or completes it: for a
-// store that this process has open, or whose daemon is asked. What was removed stays out.
-func AddStarter(ctx context.Context, db string, store ingest.Store) (ingest.Result, error) {
-	return ingest.Add(ctx, ingest.Request{Corpus: LibraryCorpus, Starter: packs.Starter(), LeaveOut: true, Dir: corpus.Dir(db), Store: store})
+// store that this process has open, or whose daemon is asked. What was removed stays out. What
+// stands beside the store is named after base.
+func AddStarter(ctx context.Context, base string, store ingest.Store) (ingest.Result, error) {
+	return ingest.Add(ctx, ingest.Request{Corpus: LibraryCorpus, Starter: packs.Starter(), LeaveOut: true, Dir: corpus.Dir(base), Store: store})
 }
 
 // addProgress tells on stderr how far an add is: once a second while it gets on, every tenth
@@ -192,7 +197,11 @@ func (a *app) withLibrary(cmd *cobra.Command, db string, f func(ctx context.Cont
 	if err := checkStore(path, false); err != nil {
 		return err
 	}
-	dir := corpus.Dir(path)
+	base, err := a.beside(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	dir := corpus.Dir(base)
 	lib := corpus.NewLibrary(dir)
 	defer lib.Close()
 	return f(cmd.Context(), dir, lib)

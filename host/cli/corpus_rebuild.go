@@ -11,10 +11,14 @@ import (
 )
 
 func (a *app) rebuildCorpus(cmd *cobra.Command, db, name string, asJSON bool) error {
+	base, err := a.beside(cmd.Context(), db)
+	if err != nil {
+		return err
+	}
 	return a.withReader(cmd, db, func(ctx context.Context, s store.Store) error {
 		defer a.progress("making the index of " + name + " anew")()
 		missing := []string{}
-		n, err := corpus.Rebuild(ctx, corpus.Dir(db), name, s, func(id string, err error) {
+		n, err := corpus.Rebuild(ctx, corpus.Dir(base), name, s, func(id string, err error) {
 			missing = append(missing, id)
 			fmt.Fprintf(a.stderr, "left out: %s: %s\n", printable(id, false), describe(err).Message)
 		})

@@ -22,6 +22,7 @@ import (
 	"ailang.dev/world/host/handlers/corpus"
 	"ailang.dev/world/host/sandbox"
 	"ailang.dev/world/host/store"
+	"ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/world"
 )
 
@@ -102,21 +103,31 @@ func (d *doctor) examine(cmd *cobra.Command) {
 		if !served {
 			d.port()
 		}
-		d.space(path)
+		if base, err := d.a.beside(d.ctx, path); err == nil {
+			d.space(base)
+		}
 	}
 	d.git()
 	d.sandbox()
 	d.configFile()
 	if err == nil {
-		d.worktrees(path)
-		d.sessions(path)
+		home := filepath.Dir(filepath.Dir(path))
+		if postgres.IsURL(path) {
+			home, _ = d.a.dataHome("")
+		}
+		d.worktrees(home)
+		d.sessions(path, home)
 		d.corpora(path)
 	}
 }
 
 // corpora opens the index of each corpus.
 func (d *doctor) corpora(path string) {
-	dir := corpus.Dir(path)
+	base, err := d.a.beside(d.ctx, path)
+	if err != nil {
+		return // told already
+	}
+	dir := corpus.Dir(base)
 	names, err := corpus.Names(dir)
 	if err != nil {
 		d.bad("corpora", "make the folder readable", "%v", err)
@@ -165,7 +176,7 @@ func refusedForSession(err error) bool {
 
 func (d *doctor) socket(path string) {
 	dir, _ := d.a.runtimeDir()
-	socket, err := admin.SocketPath(path, dir)
+	socket, err := admin.SocketPath(postgres.Display(path), dir)
 	if err != nil {
 		return
 	}
@@ -199,9 +210,9 @@ func (d *doctor) store(path string) {
 	case err != nil:
 		d.bad("store", "", "%s", describe(err).Message)
 	case world.KindOf(herr) == world.KindNoWorld && herr != nil:
-		d.warn("store", "ailang-worldd genesis --db "+path, "it has no genesis yet")
+		d.warn("store", "ailang-worldd genesis --db "+postgres.Display(path), "it has no genesis yet")
 	case holes == 0 && done:
-		d.ok("store", "%s, %d entries; the newest prove themselves", path, head.Next)
+		d.ok("store", "%s, %d entries; the newest prove themselves", postgres.Display(path), head.Next)
 	case holes == 0:
 		d.warn("store", "ailang-worldd verify", "%s, %d entries; there was no time to look at all of the newest", path, head.Next)
 	}
@@ -279,10 +290,10 @@ func (d *doctor) configFile() {
 	d.ok("configuration", "%s can be read", d.f.config)
 }
 
-func (d *doctor) worktrees(path string) {
+func (d *doctor) worktrees(home string) {
 	root := d.f.root
 	if root == "" {
-		root = filepath.Join(filepath.Dir(filepath.Dir(path)), "ws")
+		root = filepath.Join(home, "ws")
 	}
 	list, err := os.ReadDir(d.a.path(root))
 	if err != nil {
@@ -306,8 +317,8 @@ func (d *doctor) worktrees(path string) {
 }
 
 // sessions looks at the files that up keeps.
-func (d *doctor) sessions(path string) {
-	dir := filepath.Join(filepath.Dir(filepath.Dir(path)), "sessions")
+func (d *doctor) sessions(path, home string) {
+	dir := filepath.Join(home, "sessions")
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return

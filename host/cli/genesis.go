@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ailang.dev/world/host/cli/shell"
+	"ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/world"
 )
 
@@ -41,7 +42,7 @@ there. A store has one genesis: a second one is refused.`,
 				}{done.World.Ref, done.Entry.Header.EntryIndex, done.Entry.EntryHash})
 			}
 			fmt.Fprintf(a.stdout, "genesis committed: entry %d, world %s\n", done.Entry.Header.EntryIndex, done.World.Ref)
-			fmt.Fprintf(a.stderr, "next: ailang-worldd transitions publish --db %s --manifest FILE\n", shell.Word(db))
+			fmt.Fprintf(a.stderr, "next: ailang-worldd transitions publish --db %s --manifest FILE\n", shell.Word(postgres.Display(db)))
 			return nil
 		},
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/provenance"
 	"ailang.dev/world/host/store"
-	"ailang.dev/world/host/store/sqlite"
 	"ailang.dev/world/host/world"
 )
 
@@ -65,7 +65,7 @@ type tail struct {
 // look shows what is new. Each look is at a moment of its own: a store that is kept open
 // for reading would keep its daemon from tidying up.
 func (t *tail) look(ctx context.Context) error {
-	s, err := sqlite.OpenReadOnly(ctx, sqlite.Options{Path: t.path, Logf: t.a.tell})
+	s, err := daemon.OpenReadOnly(ctx, t.a.coreConfig(t.path, ""))
 	if err != nil {
 		return err
 	}

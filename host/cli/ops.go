@@ -17,6 +17,7 @@ import (
 	"ailang.dev/world/host/cli/shell"
 	"ailang.dev/world/host/client"
 	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/world"
 )
 
@@ -29,16 +30,21 @@ const (
 
 // dbFlag adds --db.
 func dbFlag(cmd *cobra.Command, db *string) {
-	cmd.Flags().StringVar(db, "db", "", "the store's `FILE`")
+	cmd.Flags().StringVar(db, "db", "", "the store's `FILE`, or postgres://USER@HOST/DATABASE")
 }
 
-// dbPath checks --db and makes it absolute.
+// dbPath checks --db, and makes a path absolute.
 func (a *app) dbPath(cmd *cobra.Command, db string) (string, error) {
 	switch {
 	case db == "":
 		return "", usage(cmd, "--db FILE is needed: which store?")
+	case postgres.IsURL(db):
+		if _, err := postgres.ParseTarget(db); err != nil {
+			return "", usage(cmd, "--db: %s", world.Message(err))
+		}
+		return db, nil
 	case strings.Contains(db, "://"):
-		return "", usage(cmd, "--db takes the path of a file")
+		return "", usage(cmd, "--db takes the path of a file, or a postgres:// URL")
 	}
 	return a.path(db), nil
 }
@@ -63,7 +69,8 @@ func (f *toolFlags) set(a *app, cfg *daemon.Config) {
 
 // coreConfig is how this program opens a store; ailangBin is "" for none.
 func (a *app) coreConfig(db, ailangBin string) daemon.CoreConfig {
-	cfg := daemon.CoreConfig{DB: db, AilangBin: a.path(ailangBin), TempDir: a.env.Get("TMPDIR"), Logf: a.tell, Trace: a.trace, CallLog: a.log}
+	home, _ := a.dataHome("") // what needs one and has none says so
+	cfg := daemon.CoreConfig{DB: db, DataDir: home, AilangBin: a.path(ailangBin), TempDir: a.env.Get("TMPDIR"), Logf: a.tell, Trace: a.trace, CallLog: a.log}
 	if a.env.Exe != "" {
 		cfg.WorkerCommand = []string{a.env.Exe, workerName}
 	}
@@ -73,6 +80,9 @@ func (a *app) coreConfig(db, ailangBin string) daemon.CoreConfig {
 // checkStore tells what is wrong with a store's path before it is opened. create allows
 // that nothing is there yet.
 func checkStore(db string, create bool) error {
+	if postgres.IsURL(db) {
+		return nil // it is opened to find out
+	}
 	st, err := os.Stat(db)
 	switch {
 	case err == nil && st.IsDir():
@@ -108,7 +118,10 @@ func (a *app) openOpsWith(ctx context.Context, db string, create bool, ailangBin
 	if err := checkStore(db, create); err != nil {
 		return nil, err
 	}
-	defer a.progress("waiting for the store " + db)()
+	defer a.progress("waiting for the store " + postgres.Display(db))()
+	if postgres.IsURL(db) {
+		return a.openShared(ctx, db, create, ailangBin)
+	}
 	until := time.Now().Add(lockPatience)
 	for {
 		core, err := daemon.OpenCore(ctx, a.coreConfig(db, ailangBin))
@@ -136,6 +149,45 @@ func (a *app) openOpsWith(ctx context.Context, db string, create bool, ailangBin
 	}
 }
 
+// openShared is openOpsWith for a world that several processes may have open: the daemon of this
+// machine that serves it is asked if there is one, since it knows more than the database does;
+// else the database itself.
+func (a *app) openShared(ctx context.Context, db string, create bool, ailangBin string) (admin.Ops, error) {
+	if ops, err := a.dial(ctx, db); err == nil {
+		if err := a.sameAilang(ctx, ops, ailangBin); err != nil {
+			ops.Close()
+			return nil, err
+		}
+		return ops, nil
+	}
+	if !create {
+		if _, err := postgres.ReadID(ctx, postgres.Options{URL: db, Logf: a.tell}); err != nil {
+			return nil, err
+		}
+	}
+	core, err := daemon.OpenCore(ctx, a.coreConfig(db, ailangBin))
+	if err != nil {
+		return nil, err
+	}
+	return core.Ops(""), nil
+}
+
+// beside is the path that what stands beside a store is named after.
+func (a *app) beside(ctx context.Context, db string) (string, error) {
+	if !postgres.IsURL(db) {
+		return db, nil
+	}
+	id, err := postgres.ReadID(ctx, postgres.Options{URL: db, Logf: a.tell})
+	if err != nil {
+		return "", err
+	}
+	home, err := a.dataHome("")
+	if err != nil {
+		return "", err
+	}
+	return daemon.Beside(home, id)
+}
+
 // sameAilang refuses a daemon that has another AILANG binary than was asked for: its own
 // would decide.
 func (a *app) sameAilang(ctx context.Context, ops admin.Ops, ailangBin string) error {
@@ -161,7 +213,7 @@ func (a *app) sameAilang(ctx context.Context, ops admin.Ops, ailangBin string) e
 // dial asks for the daemon of a store.
 func (a *app) dial(ctx context.Context, db string) (admin.Ops, error) {
 	dir, noDir := a.runtimeDir()
-	socket, err := admin.SocketPath(db, dir)
+	socket, err := admin.SocketPath(postgres.Display(db), dir)
 	switch {
 	case err != nil:
 		return nil, err

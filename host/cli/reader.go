@@ -11,12 +11,11 @@ import (
 
 	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/store"
-	"ailang.dev/world/host/store/sqlite"
 )
 
 // readFlag adds --db to a verb that only reads: without it, it is the store of `up`.
 func readFlag(cmd *cobra.Command, db *string) {
-	cmd.Flags().StringVar(db, "db", "", "the store's `FILE`; without it, the one that up made")
+	cmd.Flags().StringVar(db, "db", "", "the store's `FILE`, or postgres://USER@HOST/DATABASE; without it, the one that up made")
 }
 
 // readPath is the store that a verb reads.
@@ -42,7 +41,7 @@ func (a *app) withReader(cmd *cobra.Command, db string, ask func(ctx context.Con
 	if err != nil {
 		return err
 	}
-	s, err := sqlite.OpenReadOnly(cmd.Context(), sqlite.Options{Path: path, Logf: a.tell})
+	s, err := daemon.OpenReadOnly(cmd.Context(), a.coreConfig(path, ""))
 	if err != nil {
 		return err
 	}

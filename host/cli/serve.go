@@ -14,6 +14,7 @@ import (
 	"ailang.dev/world/host/cli/shell"
 	"ailang.dev/world/host/cli/worktree"
 	"ailang.dev/world/host/daemon"
+	"ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/world"
 )
 
@@ -101,22 +102,31 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	if err := a.configure(&cfg, f.config); err != nil {
 		return err
 	}
-	_, err = os.Stat(db)
-	fresh := errors.Is(err, fs.ErrNotExist)
+	fresh := a.absent(ctx, db)
 	core, err := a.openCore(ctx, db, f.ailang)
 	if err != nil {
 		return err
 	}
 	defer a.closeCore(core)
 	if fresh {
-		fmt.Fprintf(a.stderr, "created the store %s; it needs a genesis before the first call: ailang-worldd genesis --db %s\n", db, shell.Word(db))
+		fmt.Fprintf(a.stderr, "created the store %s; it needs a genesis before the first call: ailang-worldd genesis --db %s\n", postgres.Display(db), shell.Word(postgres.Display(db)))
 	}
 	return a.run(ctx, core, cfg, func(url string) { a.listening(url, f.json) })
 }
 
+// absent tells whether there is no store yet.
+func (a *app) absent(ctx context.Context, db string) bool {
+	if postgres.IsURL(db) {
+		_, err := postgres.ReadID(ctx, postgres.Options{URL: db})
+		return err != nil && world.KindOf(err) == world.KindNotFound
+	}
+	_, err := os.Stat(db)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
 // openCore opens a store that this process is going to serve.
 func (a *app) openCore(ctx context.Context, db, ailangBin string) (*daemon.Core, error) {
-	defer a.progress("opening the store " + db)()
+	defer a.progress("opening the store " + postgres.Display(db))()
 	core, err := daemon.OpenCore(ctx, a.coreConfig(db, ailangBin))
 	if world.KindOf(err) == world.KindLocked {
 		return nil, a.servedAlready(ctx, db, err)

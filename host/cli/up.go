@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"ailang.dev/world/host/daemon"
 	"ailang.dev/world/host/handlers/ailang"
 	"ailang.dev/world/host/registry"
+	"ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/tasks"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/packs"
@@ -32,16 +34,17 @@ const (
 
 // upFlags are the flags of up.
 type upFlags struct {
-	home, repo, episode, bind, ailang, config string
-	packs                                     []string
-	json                                      bool
-	tools                                     toolFlags
-	watch                                     watchFlags
+	home, db, repo, episode, bind, ailang, config string
+	packs                                         []string
+	json                                          bool
+	tools                                         toolFlags
+	watch                                         watchFlags
 }
 
 // upPlan is what up is going to see to.
 type upPlan struct {
 	home    string
+	url     string // of a database; "" is the file under home
 	packs   []packs.Pack
 	repo    *worktree.Repo // nil if no pack works in one
 	episode string
@@ -49,7 +52,7 @@ type upPlan struct {
 	effects []string // what the daemon can perform
 }
 
-func (p upPlan) db() string          { return filepath.Join(p.home, "store", "world.db") }
+func (p upPlan) db() string          { return cmp.Or(p.url, filepath.Join(p.home, "store", "world.db")) }
 func (p upPlan) workspace() string   { return filepath.Join(p.home, "ws") }
 func (p upPlan) sessionFile() string { return filepath.Join(p.home, "sessions", p.episode) }
 
@@ -82,6 +85,7 @@ With --config, agents may also run the commands that the file declares, and with
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.up(cmd, f) },
 	}
+	c.Flags().StringVar(&f.db, "db", "", "postgres://USER@HOST/DATABASE that keeps the world, instead of a file under --home")
 	c.Flags().StringVar(&f.home, "home", "", "`FOLDER` for store, worktrees and sessions (default $XDG_DATA_HOME/ailang-world)")
 	c.Flags().StringVar(&f.repo, "repo", ".", "top `FOLDER` of the git repository")
 	c.Flags().StringVar(&f.episode, "episode", "", "`NAME` of the episode (default made of the repository's folder)")
@@ -106,6 +110,14 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 	if err != nil {
 		return usage(cmd, "--pack: %v", world.Message(err))
 	}
+	if f.db != "" {
+		if plan.url, err = a.dbPath(cmd, f.db); err != nil {
+			return err
+		}
+		if !postgres.IsURL(plan.url) {
+			return usage(cmd, "--db takes a postgres:// URL here; a file is put under --home")
+		}
+	}
 	end, err := f.watch.begin(ctx, a)
 	if err != nil {
 		return fatal(err)
@@ -114,8 +126,14 @@ func (a *app) up(cmd *cobra.Command, f upFlags) error {
 	if err := a.planUp(ctx, f, &plan); err != nil {
 		return err
 	}
+	if plan.url != "" {
+		if _, served := a.served(ctx, plan.url); served {
+			_, err := a.joinUp(ctx, plan, f)
+			return err
+		}
+	}
 	for {
-		done := a.progress("opening the store " + plan.db())
+		done := a.progress("opening the store " + postgres.Display(plan.db()))
 		core, err := daemon.OpenCore(ctx, a.coreConfig(plan.db(), f.ailang))
 		done()
 		switch {
@@ -285,7 +303,7 @@ func (a *app) prepare(ctx context.Context, ops admin.Ops, plan upPlan) (*upInfo,
 	if err := a.publishPacks(ctx, ops, plan.packs); err != nil {
 		return nil, err
 	}
-	info := &upInfo{Store: plan.db(), program: a.env.program()}
+	info := &upInfo{Store: postgres.Display(plan.db()), program: a.env.program()}
 	if plan.works() {
 		if info.UpWork, err = a.prepareWork(ctx, ops, plan); err != nil {
 			return nil, err

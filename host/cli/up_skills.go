@@ -144,8 +144,12 @@ func (p upPlan) searches() bool {
 
 // fillLibrary puts the documents that ship into the library, unless they are there.
 func (a *app) fillLibrary(ctx context.Context, ops admin.Ops, db string) error {
+	base, err := a.beside(ctx, db)
+	if err != nil {
+		return err
+	}
 	done := a.progress("filling the library with the starter documents")
-	res, err := AddStarter(ctx, db, ops)
+	res, err := AddStarter(ctx, base, ops)
 	done()
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func (d *Daemon) ailangHandler(ctx context.Context) (*ailang.Handler, error) {
 	if d.cfg.ToolAilangBin == "" {
 		return nil, nil
 	}
-	store, err := realPath(filepath.Dir(d.core.Config.DB))
+	store, err := realPath(filepath.Dir(d.core.Base))
 	if err != nil {
 		return nil, err
 	}

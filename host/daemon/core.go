@@ -20,7 +20,6 @@ import (
 	"ailang.dev/world/host/metrics"
 	"ailang.dev/world/host/registry"
 	"ailang.dev/world/host/store"
-	"ailang.dev/world/host/store/sqlite"
 	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/tracing"
 	"ailang.dev/world/host/world"
@@ -28,7 +27,10 @@ import (
 
 // CoreConfig is what a store and its rules are opened with.
 type CoreConfig struct {
-	DB string // path of the SQLite file
+	DB string // path of the SQLite file, or the URL of a PostgreSQL database
+	// DataDir is the folder under which what stands beside a file stands for a database; it is
+	// made when it is needed. "" is none.
+	DataDir string
 	// WorkerCommand, with the name of an engine behind it, starts a process that does nothing
 	// but call WorkerMain: a worker for transitions that do not ship inside this binary.
 	WorkerCommand []string
@@ -64,17 +66,20 @@ type Core struct {
 	Authority *authority.Authority
 	Users     *authority.Users // what a daemon is configured with is added by New
 	Book      *approvals.Book
-	archive   string // the folder of archived binaries
+	// Base is the path that what stands beside the store is named after: its file's, or for a
+	// database one in a folder named by the store's id.
+	Base    string
+	archive string // the folder of archived binaries
 }
 
-// OpenCore opens or creates the store, takes its writer lock, and nominates this binary's
-// engines. KindLocked if another process has the store.
+// OpenCore opens or creates the store, takes its writer lock if it is a file, and nominates
+// this binary's engines. KindLocked if another process has the file.
 func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	watch := &Observer{Trace: cfg.Trace, Log: cfg.CallLog}
-	var s *sqlite.Store
+	var s store.Store
 	watch.Metrics = metrics.New(func(ctx context.Context) (int64, error) {
 		head, err := s.Head(ctx)
 		if world.KindOf(err) == world.KindNoWorld {
@@ -82,11 +87,11 @@ func OpenCore(ctx context.Context, cfg CoreConfig) (*Core, error) {
 		}
 		return head.Next, err
 	})
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.DB, Logf: cfg.Logf, Hooks: sqlstore.Hooks{Batch: watch.Batch}})
-	if err != nil {
+	c := &Core{Config: cfg, Watch: watch, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
+	if err := c.openStore(ctx, sqlstore.Hooks{Batch: watch.Batch}); err != nil {
 		return nil, err
 	}
-	c := &Core{Config: cfg, Watch: watch, Store: s, archive: s.Path() + ArchiveSuffix, Slots: capsule.NewSlots(capsule.MaxSubprocesses)}
+	s = c.Store
 	if err := c.openEmbedded(); err != nil {
 		c.Close()
 		return nil, err

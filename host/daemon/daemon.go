@@ -29,6 +29,7 @@ import (
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/sandbox"
+	"ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/tasks"
 	"ailang.dev/world/host/workbench"
 	"ailang.dev/world/host/world"
@@ -149,7 +150,7 @@ func (d *Daemon) checkConfig() error {
 	if d.cfg.WorkspaceRoot == "" {
 		return nil
 	}
-	return checkWorkspaceRoot(d.cfg.WorkspaceRoot, d.core.Config.DB)
+	return checkWorkspaceRoot(d.cfg.WorkspaceRoot, d.core.Base)
 }
 
 // checkBind accepts loopback addresses only; there is no override.
@@ -292,7 +293,7 @@ func (d *Daemon) readers(next http.Handler) http.Handler {
 }
 
 func (d *Daemon) health() rest.Health {
-	h := rest.Health{DaemonVersion: world.Version, DBPath: d.core.Config.DB}
+	h := rest.Health{DaemonVersion: world.Version, DBPath: postgres.Display(d.core.Config.DB)}
 	if pin := d.core.Ailang; pin != nil {
 		h.InterpreterRef, h.InterpreterVersion = pin.Identity().Ref.String(), pin.Identity().Version
 	}
@@ -359,7 +360,10 @@ func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Se
 		d.users.Cancel()
 	})
 	defer patience.Stop()
-	err := operators.Shutdown(ctx)
+	var err error
+	if operators != nil {
+		err = operators.Shutdown(ctx)
+	}
 	if serr := srv.Shutdown(ctx); serr != nil {
 		err = errors.Join(err, serr, srv.Close())
 	}
@@ -381,9 +385,13 @@ func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Se
 }
 
 func (d *Daemon) serveAdmin(base string) (*admin.Server, error) {
-	path, err := admin.SocketPath(d.core.Config.DB, d.cfg.RuntimeDir)
+	path, err := admin.SocketPath(postgres.Display(d.core.Config.DB), d.cfg.RuntimeDir)
 	if err != nil {
 		return nil, err
+	}
+	if postgres.IsURL(d.core.Config.DB) && admin.Answers(path) {
+		d.core.Config.Logf("another daemon of this machine serves this world, and answers operators; this one does not")
+		return nil, nil
 	}
 	l, err := admin.Listen(path)
 	if err != nil {

@@ -19,7 +19,7 @@ func (d *Daemon) execHandler(ctx context.Context) (*exec.Handler, error) {
 	if len(d.cfg.Profiles) > 0 && len(d.cfg.SandboxCommand) == 0 {
 		return nil, errNoSandbox
 	}
-	store, err := realPath(filepath.Dir(d.core.Config.DB))
+	store, err := realPath(filepath.Dir(d.core.Base))
 	if err != nil {
 		return nil, err
 	}

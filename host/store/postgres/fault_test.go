@@ -18,7 +18,7 @@ func proxied(t *testing.T, hooks sqlstore.Hooks) (*Store, *pgtest.Proxy, string)
 	t.Helper()
 	database := cluster.Database(t)
 	p := pgtest.NewProxy(t, fmt.Sprintf("127.0.0.1:%d", cluster.Port))
-	s, err := Open(ctx, Options{URL: fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", pgtest.Role, pgtest.Password, p.Addr(), database), Hooks: hooks, Logf: t.Logf})
+	s, err := Open(ctx, Options{URL: fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", pgtest.Role, pgtest.Password, p.Addr(), database), Hooks: hooks, Logf: t.Logf, beatEvery: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,8 @@ type Options struct {
 	// Logf, unless nil, gets what an operator should know: failed batches, rebuilt indexes.
 	Logf  func(format string, args ...any)
 	Hooks sqlstore.Hooks
+
+	beatEvery time.Duration // 0 but in tests
 }
 
 var _ store.Shared = (*Store)(nil)
@@ -59,20 +61,32 @@ func (s *Store) Display() string { return s.db.target.display }
 // other daemons may have it open. Tables of an older version become those of this one; of a
 // newer, KindSchema. A database that cannot be reached within ReconnectFor is KindTimeout.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	t, err := ParseTarget(o.URL)
+	d, err := newDatabase(&o)
 	if err != nil {
 		return nil, err
-	}
-	d := &database{target: t, logf: o.Logf, patience: ReconnectFor, beatEvery: BeatEvery,
-		leases: leases{m: make(map[string]*lease)}, closed: make(chan struct{}), beaten: make(chan struct{})}
-	if d.logf == nil {
-		d.logf = func(string, ...any) {}
 	}
 	if err := d.open(ctx); err != nil {
 		close(d.beaten) // it never began
 		return nil, errors.Join(err, d.Close())
 	}
 	return &Store{Store: sqlstore.New(d, o.Hooks, o.Logf), db: d}, nil
+}
+
+// newDatabase is a database that is not connected.
+func newDatabase(o *Options) (*database, error) {
+	t, err := ParseTarget(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Logf == nil {
+		o.Logf = func(string, ...any) {}
+	}
+	d := &database{target: t, logf: o.Logf, patience: ReconnectFor, beatEvery: BeatEvery,
+		leases: leases{m: make(map[string]*lease)}, closed: make(chan struct{}), beaten: make(chan struct{})}
+	if o.beatEvery > 0 {
+		d.beatEvery = o.beatEvery
+	}
+	return d, nil
 }
 
 func (d *database) open(ctx context.Context) (err error) {
@@ -195,7 +209,7 @@ func (d *database) migrate(ctx context.Context) error {
 		case version < 0:
 			return d.schemaError("its table migrations is empty", "name another schema, or restore a copy")
 		case version > Version:
-			return d.schemaError(fmt.Sprintf("was written by a newer version: its tables are of version %d, this program knows %d", version, Version), "run the newer program")
+			return d.schemaError(versionText(version), "run the newer program")
 		}
 		for v := version; v < Version; v++ {
 			if err := d.apply(ctx, tx, v+1); err != nil {
@@ -204,6 +218,13 @@ func (d *database) migrate(ctx context.Context) error {
 		}
 		return d.identify(ctx, tx)
 	})
+}
+
+func versionText(version int64) string {
+	if version > Version {
+		return fmt.Sprintf("was written by a newer version: its tables are of version %d, this program knows %d", version, Version)
+	}
+	return fmt.Sprintf("was written by an older version: its tables are of version %d, this program reads %d", version, Version)
 }
 
 func (d *database) apply(ctx context.Context, tx pgx.Tx, version int64) error {
@@ -257,14 +278,18 @@ func (d *database) join(ctx context.Context) error {
 // end it does not know is settled long before.
 const forgetAfter = 24 * time.Hour
 
-// Reindex makes all that is derived anew, while no other batch is written.
-func Reindex(ctx context.Context, o Options) error {
+// Reindex makes all that is derived anew, while no other batch is written, and tells how many
+// entries and references there are.
+func Reindex(ctx context.Context, o Options) (entries, refs int64, err error) {
 	s, err := Open(ctx, o)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	if err = s.db.mend(ctx, true); err == nil {
 		err = s.db.refill(ctx)
 	}
-	return errors.Join(s.db.target.fail("reindex", err), s.Close())
+	if err == nil {
+		err = s.db.writer.QueryRow(ctx, "SELECT (SELECT next_index FROM head), (SELECT count(*) FROM refs)").Scan(&entries, &refs)
+	}
+	return entries, refs, errors.Join(s.db.target.fail("reindex", err), s.Close())
 }

@@ -216,7 +216,7 @@ func TestMissingIndexesAreBuilt(t *testing.T) {
 		t.Fatalf("%d holes, %v", holes, err)
 	}
 	s.Close()
-	if err := Reindex(ctx, Options{URL: cluster.URL(database), Logf: t.Logf}); err != nil {
+	if _, _, err := Reindex(ctx, Options{URL: cluster.URL(database), Logf: t.Logf}); err != nil {
 		t.Fatal(err)
 	}
 	whole(t, openStore(t, cluster.URL(database), sqlstore.Hooks{}))

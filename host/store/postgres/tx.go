@@ -170,18 +170,24 @@ func (t *tx) DropPending(intent sqlstore.Seq) error {
 	return nil
 }
 
-func (t *tx) other(sql string, args ...any) error {
-	t.buf.other = append(t.buf.other, statement{sql, args})
+func (t *tx) other(sql string, args ...any) error { return t.buf.add(sql, args...) }
+
+func (b *buffer) add(sql string, args ...any) error {
+	b.other = append(b.other, statement{sql, args})
 	return nil
 }
 
-func (t *tx) AddRegistry(r *sqlstore.RegistryRow) error {
-	return t.other("INSERT INTO registry (seq, name_key, name, revision, head, sum) VALUES ($1, $2, $3, $4, $5, $6)",
+func (t *tx) AddRegistry(r *sqlstore.RegistryRow) error { return t.buf.addRegistry(r) }
+
+func (b *buffer) addRegistry(r *sqlstore.RegistryRow) error {
+	return b.add("INSERT INTO registry (seq, name_key, name, revision, head, sum) VALUES ($1, $2, $3, $4, $5, $6)",
 		r.Seq, textKey(r.Head.Name), encodeText(r.Head.Name), r.Head.Revision, refBytes(r.Head.Head), r.Sum())
 }
 
-func (t *tx) AddSession(r *sqlstore.SessionRow) error {
-	return t.other("INSERT INTO sessions (seq, id, episode_key, episode, grants, created, expires, revoked, sum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+func (t *tx) AddSession(r *sqlstore.SessionRow) error { return t.buf.addSession(r) }
+
+func (b *buffer) addSession(r *sqlstore.SessionRow) error {
+	return b.add("INSERT INTO sessions (seq, id, episode_key, episode, grants, created, expires, revoked, sum) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 		r.Seq, refBytes(r.ID), textKey(r.Episode), encodeText(r.Episode), encodeText(r.Grants),
 		sqlstore.FormatTime(r.Created), sqlstore.FormatTime(r.Expires), bit(r.Revoked), r.Sum())
 }
@@ -217,7 +223,11 @@ func (t *tx) AddKept(r *sqlstore.KeptRow) error {
 	if err != nil {
 		return err
 	}
-	return t.other("INSERT INTO kept (id, kind, key, expires, sum, body) VALUES ($1, $2, $3, $4, $5, $6)",
+	return t.buf.addKept(r)
+}
+
+func (b *buffer) addKept(r *sqlstore.KeptRow) error {
+	return b.add("INSERT INTO kept (id, kind, key, expires, sum, body) VALUES ($1, $2, $3, $4, $5, $6)",
 		r.ID, encodeText(r.Kind), refBytes(r.Key), r.Expires, r.Sum(), append([]byte{}, r.Body...))
 }
 
@@ -244,8 +254,13 @@ func (t *tx) AddRefs(list []sqlstore.RefRow) error {
 
 func (t *tx) SetHead(r *sqlstore.HeadRow) error {
 	t.headSet = r
-	return t.other("UPDATE head SET batch = $1, seq = $2, world = $3, log_head = $4, next_index = $5, sum = $6 WHERE id = 1",
-		r.Batch, r.Seq, refBytes(r.World), refBytes(r.LogHead), r.Next, r.Sum())
+	return t.other(setHead, headArgs(r)...)
+}
+
+const setHead = "UPDATE head SET batch = $1, seq = $2, world = $3, log_head = $4, next_index = $5, sum = $6 WHERE id = 1"
+
+func headArgs(r *sqlstore.HeadRow) []any {
+	return []any{r.Batch, r.Seq, refBytes(r.World), refBytes(r.LogHead), r.Next, r.Sum()}
 }
 
 // Commit sends all that was written, the writer's own mark, and COMMIT.

@@ -37,9 +37,7 @@ func (t *tx) AddKept(r *sqlstore.KeptRow) error {
 	if err != nil {
 		return err
 	}
-	return t.do("INSERT INTO kept ("+keptCols+") VALUES (?, ?, ?, ?, ?, ?)", func(p *params) {
-		p.int(r.ID).text(r.Kind).ref(r.Key).int(r.Expires, r.Sum()).blob(r.Body)
-	})
+	return t.insertKept(r)
 }
 
 func (t *tx) SetKept(r *sqlstore.KeptRow) error {

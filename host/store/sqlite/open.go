@@ -260,13 +260,11 @@ func (d *database) create() error {
 				Hint: "restore the database file, or remove its log to start a new store"}
 		}
 	}
-	tmp := newDatabase(d.path+".creating", Limits{}, d.index.logf, nil)
-	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} { // left by a crash
-		if err := os.Remove(tmp.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fail(err)
-		}
+	tmp, err := d.beside()
+	if err != nil {
+		return fail(err)
 	}
-	if err := tmp.fill(); err != nil {
+	if err := tmp.fill(rand.Text()); err != nil {
 		os.Remove(tmp.path)
 		return fail(err)
 	}
@@ -276,8 +274,19 @@ func (d *database) create() error {
 	return syncFile(filepath.Dir(d.path))
 }
 
+// beside is where a new store is made before it is put in its place.
+func (d *database) beside() (*database, error) {
+	tmp := newDatabase(d.path+".creating", Limits{}, d.index.logf, nil)
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} { // left by a crash
+		if err := os.Remove(tmp.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return tmp, nil
+}
+
 // fill writes the tables and first rows into a new file, and leaves it closed and durable.
-func (d *database) fill() error {
+func (d *database) fill(id string) error {
 	f, err := os.OpenFile(d.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -289,7 +298,6 @@ func (d *database) fill() error {
 	}
 	err = sqlitex.ExecScript(c.Conn, schema)
 	if err == nil {
-		id := rand.Text()
 		err = c.do("INSERT INTO meta (id, store_id, version, sum) VALUES (1, ?, ?, ?)", func(p *params) {
 			p.text(id).int(Version, sqlstore.SumMeta(id, Version))
 		})

@@ -42,11 +42,7 @@ func (t *tx) PutObject(r *sqlstore.ObjectRow) (bool, error) {
 	if _, there, err := t.Object(r.Meta.Hash, false); err != nil || there {
 		return false, err
 	}
-	err := t.do("INSERT INTO objects ("+objectCols+", payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
-		m := &r.Meta
-		p.int(r.Seq).ref(m.Hash, m.InterfaceHash).text(m.SemanticID, m.Provenance).int(r.Size, r.Sum()).blob(r.Payload)
-	})
-	if err != nil {
+	if err := t.insertObject(r); err != nil {
 		return false, err
 	}
 	t.seen.draft.object(r)
@@ -67,11 +63,7 @@ func (t *tx) AddEntry(r *sqlstore.EntryRow) error {
 			return &world.Error{Op: "sqlite.AddEntry", Kind: world.KindInternal, Subject: fmt.Sprint("entry ", index), Err: errThere}
 		}
 	}
-	err := t.do("INSERT INTO entries ("+entryCols+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
-		h, w := &r.Entry.Header, &r.World
-		p.int(h.EntryIndex, r.Seq, h.SemanticsEpoch).ref(h.TransitionFn, h.Interpreter, h.PrevEntryHash).text(h.WrittenBy)
-		p.ref(r.Entry.EntryHash, r.Entry.TransitionRef, w.Ref).int(w.Revision).ref(w.StateRoot, w.LogHead).int(r.Sum())
-	})
+	err := t.insertEntry(r)
 	if err == nil {
 		t.seen.draft.entry(r)
 	}
@@ -79,10 +71,7 @@ func (t *tx) AddEntry(r *sqlstore.EntryRow) error {
 }
 
 func (t *tx) AddJournal(r *sqlstore.JournalRow) error {
-	err := t.do("INSERT INTO journal ("+journalCols+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", func(p *params) {
-		p.int(r.Seq, int64(r.Kind)).text(string(r.Invocation)).ref(r.Digest, r.Credential)
-		p.text(r.EffectID, r.Episode, r.Need.Effect, r.Need.Scope).int(r.Need.Cost).ref(r.Ref).int(r.Index, r.Sum())
-	})
+	err := t.insertJournal(r)
 	if err == nil {
 		t.seen.draft.journal(r)
 	}
