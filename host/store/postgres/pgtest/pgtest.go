@@ -185,6 +185,12 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
+// Remove is Stop of a cluster that may have been stopped already.
+func (c *Cluster) Remove() error {
+	_ = c.Halt("immediate")
+	return os.RemoveAll(c.Folder)
+}
+
 // Replica makes a streaming copy of the cluster and starts it. With sync the primary
 // acknowledges nothing that the copy has not.
 func (c *Cluster) Replica(sync bool) (*Cluster, error) {

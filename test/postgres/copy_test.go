@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+
+	"ailang.dev/world/host/store/postgres/pgtest"
+)
+
+const (
+	pgtestMissing = pgtest.Missing
+	password      = pgtest.Password
+)
+
+// pair is a primary and a replica without which it acknowledges nothing.
+func pair(t *testing.T) (primary, replica *pgtest.Cluster) {
+	t.Helper()
+	primary, err := pgtest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { primary.Remove() })
+	if replica, err = primary.Replica(true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { replica.Remove() })
+	return primary, replica
+}
+
+// TestStoreCopy moves a world with calls in it from a file to a database and back to another
+// file. verify agrees each time, on the same entries, and what is not empty is refused.
+func TestStoreCopy(t *testing.T) {
+	url := cluster.URL(cluster.Database(t)) + "?schema=moved"
+	dir := t.TempDir()
+	file, back := filepath.Join(dir, "world.db"), filepath.Join(dir, "back.db")
+	f := newFleet(t, file)
+	d := f.start()
+	tasks := f.mixed("before", []*daemon{d}, 2, 9, nil)
+	if _, errs, err := f.try(f.bin, "store", "copy", file, url); err == nil || !strings.Contains(errs, "is open in process") {
+		t.Errorf("a store with a daemon was copied: %v %s", err, errs)
+	}
+	d.stop(t)
+	archive := filepath.Join(dir, "world.db.archive")
+	if err := os.MkdirAll(archive, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(archive, "note"), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	verify := func(db string) (m map[string]any) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(f.run(f.bin, "verify", "--deep", "--json", "--db", db)), &m); err != nil {
+			t.Fatal(err)
+		}
+		for _, differs := range []string{"took", "seconds", "took_ms", "elapsed", "duration_ms"} {
+			delete(m, differs)
+		}
+		return m
+	}
+	want := verify(file)
+	head := f.run(f.bin, "log", "tail", "-n", "500", "--raw", "--db", file)
+	f.run(f.bin, "store", "copy", file, url)
+	if diff := cmp.Diff(want, verify(url)); diff != "" {
+		t.Errorf("after the move to a database (-file +database):\n%s", diff)
+	}
+	if got := f.run(f.bin, "log", "tail", "-n", "500", "--raw", "--db", url); got != head {
+		t.Errorf("the log is another one:\n%s", cmp.Diff(head, got))
+	}
+	if _, errs, err := f.try(f.bin, "store", "copy", file, url); err == nil || !strings.Contains(errs, "already") {
+		t.Errorf("a world was copied over another: %v %s", err, errs)
+	}
+	notes, err := filepath.Glob(filepath.Join(f.dir, "data", "ailang-world", "postgres", "*", "world.archive", "note"))
+	if err != nil || len(notes) != 1 {
+		t.Errorf("the archive was not copied: %v, %v", notes, err)
+	}
+
+	// It goes on where it was moved to, for the same session.
+	f.db = url
+	d = f.start()
+	tasks = append(tasks, f.mixed("after", []*daemon{d}, 2, 9, nil)...)
+	if _, errs, err := f.try(f.bin, "store", "copy", url, back); err == nil || !strings.Contains(errs, "daemon") {
+		t.Errorf("a world with a daemon was copied: %v %s", err, errs)
+	}
+	d.stop(t)
+	f.account(tasks)
+	want = verify(url)
+	f.run(f.bin, "store", "copy", url, back)
+	if diff := cmp.Diff(want, verify(back)); diff != "" {
+		t.Errorf("after the move back (-database +file):\n%s", diff)
+	}
+	if _, errs, err := f.try(f.bin, "store", "copy", url, back); err == nil || !strings.Contains(errs, "already") {
+		t.Errorf("a file was written over: %v %s", err, errs)
+	}
+	f.db = back
+	d = f.start()
+	for _, tk := range tasks { // an acknowledged task is the same entry for ever
+		if err := f.send(d, f.token, tk); err != nil || !tk.acked {
+			t.Fatalf("%+v, %v", tk, err)
+		}
+	}
+	d.stop(t)
+}
+
+// TestVerbsOverADatabase asks the verbs of an operator beside a daemon and without one.
+func TestVerbsOverADatabase(t *testing.T) {
+	f := newFleet(t, "")
+	for _, beside := range []bool{false, true} {
+		if beside {
+			f.start()
+		}
+		for _, args := range [][]string{
+			{"session", "list"}, {"transitions", "list"}, {"approvals", "list"}, {"log", "tail"}, {"verify", "--deep"}, {"token", "list"},
+			{"store", "reindex"}, {"corpus", "list"}, {"why", "0"}, {"episode", "show", episode},
+		} {
+			if out, errs, err := f.try(f.bin, append(args, "--db", f.db)...); err != nil {
+				t.Errorf("beside a daemon %v: %v: %v\n%s%s", beside, args, err, out, errs)
+			}
+		}
+	}
+	out, errs, err := f.try(f.bin, "doctor", "--db", f.db, "--workspace-root", filepath.Join(f.dir, "ws"))
+	if !strings.Contains(out, "entries; the newest prove themselves") {
+		t.Errorf("doctor: %v\n%s%s", err, out, errs)
+	}
+	if _, errs, err := f.try(f.bin, "session", "list", "--db", f.db+"?schema=nowhere"); err == nil || !strings.Contains(errs, "genesis") {
+		t.Errorf("a world that is not there: %v %s", err, errs)
+	}
+}
