@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,7 +113,15 @@ func TestVerbsOverADatabase(t *testing.T) {
 	f := newFleet(t, "")
 	for _, beside := range []bool{false, true} {
 		if beside {
-			f.start()
+			resp, err := http.Get(f.start().url + "/v1/health")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || !strings.Contains(string(text), "postgres://world@127.0.0.1") || strings.Contains(string(text), password) {
+				t.Errorf("health: %s, %v", text, err)
+			}
 		}
 		for _, args := range [][]string{
 			{"session", "list"}, {"transitions", "list"}, {"approvals", "list"}, {"log", "tail"}, {"verify", "--deep"}, {"token", "list"},

@@ -93,7 +93,10 @@ func (t *Target) fail(what string, err error) error {
 	case code == codeCanceled:
 		e.Kind, e.Hint = world.KindTimeout, "the database did not answer in time"
 	case away(err):
-		e.Kind, e.Err = world.KindTimeout, errors.Join(sqlstore.ErrAgain, err)
+		e.Kind = world.KindTimeout
+		if what != "connect" {
+			e.Err = errors.Join(sqlstore.ErrAgain, err)
+		}
 		e.Hint = "the database cannot be reached, or takes no writes now; the store goes on by itself"
 	}
 	return e
