@@ -21,6 +21,7 @@ import (
 // serveFlags are the flags of serve.
 type serveFlags struct {
 	db, bind, root, public, ailang, config string
+	replica                                string
 	private, json                          bool
 	tools                                  toolFlags
 	watch                                  watchFlags
@@ -51,6 +52,10 @@ read-only in worktrees beside what is built in; docs/configuration.md lists its 
 runs confined: at the start it is tried what this host can enforce, and a configuration whose
 commands cannot be confined is refused with what is missing and how to get it.
 
+With --replica the workbench reads a streaming copy of the database, and says on each page how
+many entries it is behind; while the copy is away it reads the database itself. All else,
+/v1 included, always reads the database.
+
 Operators look at /workbench in a browser, and Prometheus reads /metrics. Traces are sent where
 OTEL_EXPORTER_OTLP_ENDPOINT says, over http/protobuf; without the standard OTEL variables none are made.`,
 		Example: `  ailang-worldd serve --db world.db --workspace-root ~/worktrees
@@ -69,6 +74,7 @@ OTEL_EXPORTER_OTLP_ENDPOINT says, over http/protobuf; without the standard OTEL 
 	f.tools.add(c)
 	f.watch.add(c)
 	c.Flags().BoolVar(&f.private, "private-reads", false, "let only sessions read /v1, health included, /workbench and /metrics")
+	c.Flags().StringVar(&f.replica, "replica", "", "postgres:// `URL` of a copy of the database, for the workbench to read")
 	c.Flags().StringVar(&f.public, "public-url", "", "`URL` of a reverse proxy: opens the agents' doors, and those alone, under its name")
 	jsonFlag(c, &f.json)
 	return c
@@ -96,7 +102,7 @@ func (a *app) serveStore(ctx context.Context, db string, f serveFlags) error {
 	}
 	defer end()
 	cfg := daemon.Config{
-		Bind: f.bind, WorkspaceRoot: a.path(f.root), Git: worktree.FindGit(a.env.Environ), PrivateReads: f.private, PublicURL: f.public,
+		Bind: f.bind, WorkspaceRoot: a.path(f.root), Git: worktree.FindGit(a.env.Environ), PrivateReads: f.private, PublicURL: f.public, Replica: f.replica,
 	}
 	f.tools.set(a, &cfg)
 	if err := a.configure(&cfg, f.config); err != nil {

@@ -74,6 +74,9 @@ type Config struct {
 	Models []model.Model
 	// Calendars are files of liturgical calendars beside those that ship.
 	Calendars []string
+	// Replica is the URL of a streaming copy of the database, which the workbench then reads; ""
+	// is none.
+	Replica string
 }
 
 // Daemon is one running world.
@@ -92,6 +95,8 @@ type Daemon struct {
 	sandbox *sandbox.Sandbox
 	// told is what was told of what is open, and still is. New uses it, and then watchOthers.
 	told map[world.InvocationID]bool
+	// replica is read by the workbench; nil if there is none.
+	replica *postgres.Replica
 	// damaged are engines whose archived binary was not what its name says at the start.
 	damaged []capsule.Engine
 }
@@ -116,6 +121,9 @@ func New(ctx context.Context, core *Core, cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	if err := d.recover(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.openReplica(ctx); err != nil {
 		return nil, err
 	}
 	d.proveArchive()
@@ -252,8 +260,12 @@ func (d *Daemon) Handler(base string) http.Handler {
 		Store: core.Store, Resolve: core.Authority.Resolve, PrivateReads: d.cfg.PrivateReads,
 		Health: d.health, Logf: core.Config.Logf,
 	}).Mount(mux)
+	pages := workbench.Store(core.Store)
+	if d.replica != nil {
+		pages = d.replica
+	}
 	workbench.New(workbench.Config{
-		Store: core.Store, Registry: core.Registry, Approvals: core.Book, Resolve: core.Authority.Resolve,
+		Store: pages, Note: d.replicaNote(), Registry: core.Registry, Approvals: core.Book, Resolve: core.Authority.Resolve,
 		PrivateReads: d.cfg.PrivateReads, Now: core.Config.Now, Logf: core.Config.Logf,
 	}).Mount(mux)
 	watched := calls{d.coord, core.Watch}
@@ -380,6 +392,9 @@ func (d *Daemon) stop(ctx context.Context, operators *admin.Server, srv *http.Se
 	}
 	if d.tools != nil {
 		err = errors.Join(err, d.tools.Close(ctx))
+	}
+	if d.replica != nil {
+		err = errors.Join(err, d.replica.Close())
 	}
 	return errors.Join(err, d.library.Close())
 }

@@ -80,6 +80,6 @@ func render(b *bytes.Buffer, pg *page) error {
 		return fmt.Errorf("no template %q", pg.template)
 	}
 	return t.ExecuteTemplate(b, "layout.html", map[string]any{
-		"Title": pg.title, "Nav": pg.nav, "Menu": menu, "Style": stylePath, "Icon": iconPath, "Version": world.Version, "D": pg.data,
+		"Title": pg.title, "Nav": pg.nav, "Menu": menu, "Style": stylePath, "Icon": iconPath, "Version": world.Version, "Note": pg.note, "D": pg.data,
 	})
 }

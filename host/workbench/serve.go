@@ -32,6 +32,7 @@ type page struct {
 	template string
 	data     any
 	redirect string // "" is none
+	note     string // at its foot; "" is none
 }
 
 // serve makes a handler of a page. Who is asking comes first, then the parameters.
@@ -88,7 +89,11 @@ func (p *Pages) make(w http.ResponseWriter, r *http.Request, rt route) (pg *page
 	case <-ctx.Done():
 		return nil, &world.Error{Op: "workbench", Kind: world.KindTimeout, Msg: "too many pages are being made; try again", Err: ctx.Err()}
 	}
-	return rt.handle(p, &request{Request: r, ctx: ctx, query: q})
+	pg, err = rt.handle(p, &request{Request: r, ctx: ctx, query: q})
+	if err == nil && p.cfg.Note != nil {
+		pg.note = p.cfg.Note(ctx)
+	}
+	return pg, err
 }
 
 // browserLogin makes a browser ask for a name, which may be any, and for a password, which is

@@ -73,6 +73,8 @@ type Config struct {
 	// PrivateReads makes every page need a session.
 	PrivateReads bool
 	Now          func() time.Time
+	// Note, unless nil, gives a sentence for the foot of each page; "" is none.
+	Note func(ctx context.Context) string
 	// Logf is told the causes that readers are not. Nil discards them.
 	Logf func(format string, args ...any)
 }

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,5 +214,80 @@ func TestFailover(t *testing.T) {
 	t.Logf("%d calls were not answered with a result while the database changed hands", lost)
 	if out, errs, err := f.try(f.bin, "verify", "--deep", "--db", f.db); err != nil {
 		t.Errorf("verify: %v\n%s%s", err, out, errs)
+	}
+}
+
+// TestReplicaReads has the workbench read a replica, which it says, and the database itself while
+// the replica is away.
+func TestReplicaReads(t *testing.T) {
+	if cluster == nil {
+		t.Skip(pgtestMissing)
+	}
+	primary, replica := pair(t)
+	database := primary.Database(t)
+	f := newFleet(t, primary.URL(database))
+	d := f.start("--replica", replica.URL(database))
+	tk := &task{id: "seen", episode: episode, effect: true}
+	if err := f.send(d, f.token, tk); err != nil || !tk.acked {
+		t.Fatalf("%+v, %v", tk, err)
+	}
+	page := func() string {
+		t.Helper()
+		resp, err := http.Get(d.url + "/workbench/find?q=" + fmt.Sprint(tk.entry))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	wait := func(what ...string) {
+		t.Helper()
+		until := time.Now().Add(20 * time.Second)
+		for {
+			got, missing := page(), ""
+			for _, w := range what {
+				if !strings.Contains(got, w) {
+					missing = w
+				}
+			}
+			if missing == "" {
+				return
+			}
+			if time.Now().After(until) {
+				t.Fatalf("the page does not say %q:\n%s", missing, got)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	wait("read from a replica, 0 entries behind", "workspace-edit")
+	// A replica that does not replay falls behind.
+	if err := replica.Exec("postgres", "SELECT pg_wal_replay_pause()"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		more := &task{id: fmt.Sprint("more", i), episode: episode}
+		if err := f.send(d, f.token, more); err != nil || !more.acked {
+			t.Fatalf("%+v, %v", more, err)
+		}
+	}
+	wait("read from a replica, 3 entries behind")
+	if err := replica.Exec("postgres", "SELECT pg_wal_replay_resume()"); err != nil {
+		t.Fatal(err)
+	}
+	wait("read from a replica, 0 entries behind")
+	if err := primary.Exec("postgres", "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()"); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Halt("fast"); err != nil {
+		t.Fatal(err)
+	}
+	wait("the replica is away, the database itself was read", "workspace-edit")
+	d.stop(t)
+	if _, errs, err := f.try(f.bin, "serve", "--db", f.db, "--replica", cluster.URL(cluster.Database(t))); err == nil {
+		t.Errorf("a replica without a world was accepted: %s", errs)
 	}
 }

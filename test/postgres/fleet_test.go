@@ -163,10 +163,10 @@ func (f *fleet) run(name string, args ...string) string {
 }
 
 // start starts one more daemon and waits for its listening line.
-func (f *fleet) start() *daemon {
+func (f *fleet) start(flags ...string) *daemon {
 	f.t.Helper()
 	d := &daemon{stderr: &safeBuffer{}}
-	d.cmd = exec.Command(f.bin, "serve", "--db", f.db, "--bind", "127.0.0.1:0", "--workspace-root", filepath.Join(f.dir, "ws"))
+	d.cmd = exec.Command(f.bin, append([]string{"serve", "--db", f.db, "--bind", "127.0.0.1:0", "--workspace-root", filepath.Join(f.dir, "ws")}, flags...)...)
 	d.cmd.Stderr, d.cmd.Env = d.stderr, f.environ
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlstore"
@@ -206,15 +205,8 @@ func (d *database) beatOnce(ctx context.Context) error {
 // openSide makes the connections for what daemons tell one another. Their commits do not wait
 // for the disk: what a crash forgets is only who had a turn, and no write of whoever lost it
 // gets past its fence.
-func (d *database) openSide(ctx context.Context) error {
-	config, err := pgxpool.ParseConfig("")
-	if err != nil {
-		return err
-	}
-	config.ConnConfig = d.target.connConfig(false)
-	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
-	config.MaxConns = sideConnections
-	d.side, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
+func (d *database) openSide(ctx context.Context) (err error) {
+	d.side, err = d.pool(ctx, sideConnections, func(c *pgx.ConnConfig) { c.RuntimeParams["synchronous_commit"] = "off" })
 	return err
 }
 

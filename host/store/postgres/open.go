@@ -109,13 +109,7 @@ func (d *database) open(ctx context.Context) (err error) {
 	if err := d.mend(ctx, false); err != nil {
 		return d.target.fail("open", err)
 	}
-	config, err := pgxpool.ParseConfig("")
-	if err != nil {
-		return d.target.fail("open", err)
-	}
-	config.ConnConfig = d.target.connConfig(false)
-	config.MaxConns = MaxReaders
-	if d.readers, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
+	if d.readers, err = d.pool(ctx, MaxReaders, nil); err != nil {
 		return d.target.fail("open", err)
 	}
 	if err := d.openSide(ctx); err != nil {
@@ -126,6 +120,20 @@ func (d *database) open(ctx context.Context) (err error) {
 	}
 	go d.beat()
 	return nil
+}
+
+// pool makes up to n connections when they are needed. change may change how.
+func (d *database) pool(ctx context.Context, n int32, change func(*pgx.ConnConfig)) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig("")
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig = d.target.connConfig(false)
+	if change != nil {
+		change(config.ConnConfig)
+	}
+	config.MaxConns = n
+	return pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 }
 
 // enterSchema finds the world's schema, and makes it if the URL names one that is not there.
