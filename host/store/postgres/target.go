@@ -125,6 +125,9 @@ func (t *Target) connConfig(replica bool) *pgx.ConnConfig {
 	p["lock_timeout"] = milliseconds(LockTimeout)
 	p["statement_timeout"] = milliseconds(StatementTimeout)
 	p["idle_in_transaction_session_timeout"] = milliseconds(IdleTimeout)
+	// Every statement has its index. A plan that was made and kept while a table was small, or
+	// before it was ever analysed, would read all of it for ever.
+	p["enable_seqscan"] = "off"
 	if t.schema != "" {
 		p["search_path"] = pgx.Identifier{t.schema}.Sanitize()
 	}
