@@ -214,7 +214,7 @@ func (d *doctor) store(path string) {
 	case holes == 0 && done:
 		d.ok("store", "%s, %d entries; the newest prove themselves", postgres.Display(path), head.Next)
 	case holes == 0:
-		d.warn("store", "ailang-worldd verify", "%s, %d entries; there was no time to look at all of the newest", path, head.Next)
+		d.warn("store", "ailang-worldd verify", "%s, %d entries; there was no time to look at all of the newest", postgres.Display(path), head.Next)
 	}
 	names := []string{}
 	for _, e := range core.Engines {

@@ -171,7 +171,11 @@ func (a *app) copyBeside(ctx context.Context, from, to string) error {
 			fmt.Fprintf(a.stderr, "%s is there already, and is left as it is\n", d)
 			continue
 		}
-		if err := os.CopyFS(d, os.DirFS(s)); err != nil {
+		err := os.MkdirAll(d, 0o700) // for this user alone, as what is copied is
+		if err == nil {
+			err = os.CopyFS(d, os.DirFS(s))
+		}
+		if err != nil {
 			return failf("the world is copied, but not %s: %v", s, err)
 		}
 	}

@@ -109,7 +109,7 @@ type Shared interface {
 	// GiveEpisode gives back what was taken. It waits for the database a short time at most;
 	// what could not be told then is told later.
 	GiveEpisode(l Lease)
-	// Orphans is Unresolved without the intents of daemons that are alive.
+	// Orphans is Unresolved without the intents of this daemon, and of those that are alive.
 	Orphans(ctx context.Context, after int64, limit int) (open []Invocation, next int64, err error)
 }
 

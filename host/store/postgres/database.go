@@ -22,6 +22,7 @@ type database struct {
 	readers   *pgxpool.Pool
 	side      *pgxpool.Pool
 	leases    leases
+	pulse     pulse
 	beatEvery time.Duration // BeatEvery, but in tests
 	beaten    chan struct{} // closed when the beat has ended
 	writer    *pgx.Conn     // nil while it must be opened anew

@@ -16,8 +16,9 @@ import (
 const (
 	// WriterTTL is how long a daemon is taken to be alive after it last said so; it says so
 	// with each batch, and every BeatEvery.
-	WriterTTL = 15 * time.Second
-	BeatEvery = WriterTTL / 3
+	WriterTTL   = 15 * time.Second
+	BeatEvery   = WriterTTL / 3
+	beatTimeout = BeatEvery // a beat that hangs must not cost the next one its time
 
 	sideConnections = 4               // for that, and for taking and giving episodes
 	giveTimeout     = 2 * time.Second // to give an episode back; later the beat does
@@ -25,6 +26,37 @@ const (
 	askMax          = 100 * time.Millisecond
 	wantFor         = time.Second // how long a daemon that waits goes before the one that has just had its turn
 )
+
+// pulse tells whether this daemon can judge others by what they said. While the database was
+// away nobody could say anything: for a WriterTTL after it all are taken to be alive still.
+type pulse struct {
+	mu     sync.Mutex
+	last   time.Time // of this daemon's own beats
+	steady time.Time // from when on others had the time to say that they are alive
+}
+
+func (p *pulse) beaten(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.interrupted(now) {
+		p.steady = now.Add(WriterTTL)
+	}
+	p.last = now
+}
+
+func (p *pulse) interrupted(now time.Time) bool {
+	return !p.last.IsZero() && now.Sub(p.last) > 2*BeatEvery
+}
+
+// grace is how much longer than a WriterTTL others are taken to be alive.
+func (p *pulse) grace(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.interrupted(now) || now.Before(p.steady) {
+		return WriterTTL
+	}
+	return 0
+}
 
 // leases are the episodes that this daemon has. Calls of one daemon share one.
 type leases struct {
@@ -38,7 +70,9 @@ type lease struct {
 	store.Lease
 	users int
 	ready chan struct{} // closed when it is had, or could not be
+	since time.Time     // when it was had
 	err   error
+	over  chan struct{} // closed when it was given back
 }
 
 // TakeEpisode implements store.Shared.
@@ -51,13 +85,14 @@ func (s *Store) TakeEpisode(ctx context.Context, episode string) (store.Lease, e
 		mine := l == nil
 		if mine {
 			d.leases.fence++
-			l = &lease{Lease: store.Lease{Episode: episode, Fence: d.leases.fence}, ready: make(chan struct{})}
+			l = &lease{Lease: store.Lease{Episode: episode, Fence: d.leases.fence}, ready: make(chan struct{}), over: make(chan struct{})}
 			d.leases.m[episode] = l
 		}
 		l.users++
 		d.leases.mu.Unlock()
 		if mine {
 			l.err = d.take(ctx, l.Lease)
+			l.since = time.Now()
 			close(l.ready)
 			if l.err != nil {
 				d.leases.drop(l)
@@ -71,12 +106,29 @@ func (s *Store) TakeEpisode(ctx context.Context, episode string) (store.Lease, e
 			s.GiveEpisode(l.Lease)
 			return store.Lease{}, world.Wrap(world.KindTimeout, op, context.Cause(ctx))
 		}
-		if l.err == nil {
+		switch {
+		case l.err != nil:
+			// Whoever was taking it gave up; this call asks for itself.
+			d.leases.leave(l)
+			continue
+		case time.Since(l.since) < wantFor || !d.wanted(ctx, l.Lease):
 			return l.Lease, nil
 		}
-		// Whoever was taking it gave up; this call asks for itself.
-		d.leases.leave(l)
+		// Calls that follow one another without a gap would keep it for ever.
+		s.GiveEpisode(l.Lease)
+		select {
+		case <-l.over:
+		case <-ctx.Done():
+			return store.Lease{}, world.Wrap(world.KindTimeout, op, context.Cause(ctx))
+		}
 	}
+}
+
+// wanted tells whether another daemon waits for a lease. If that cannot be asked, none does.
+func (d *database) wanted(ctx context.Context, l store.Lease) (yes bool) {
+	_ = d.side.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM leases WHERE episode_key = $1 AND wanted <> '' AND wanted <> $2 AND wanted_till > clock_timestamp())",
+		textKey(l.Episode), d.writerID).Scan(&yes)
+	return yes
 }
 
 // drop forgets a lease that could not be had.
@@ -114,6 +166,7 @@ func (s *Store) GiveEpisode(given store.Lease) {
 		ctx, cancel := context.WithTimeout(context.Background(), giveTimeout)
 		defer cancel()
 		_ = s.db.give(ctx, given) // the beat gives back what is not had any more
+		close(l.over)
 	}
 }
 
@@ -122,7 +175,7 @@ func (s *Store) GiveEpisode(given store.Lease) {
 const takeEpisode = "INSERT INTO leases AS l (episode_key, episode, holder, fence, wanted, wanted_till, sum)" +
 	" VALUES ($1, $2, $3, $4, '', clock_timestamp(), $5) ON CONFLICT (episode_key) DO UPDATE" +
 	" SET holder = excluded.holder, fence = excluded.fence, wanted = '', wanted_till = excluded.wanted_till, sum = excluded.sum" +
-	" WHERE (l.holder = '' OR l.holder = $3 OR NOT EXISTS (SELECT 1 FROM writers w WHERE w.id = l.holder AND w.until > clock_timestamp()))" +
+	" WHERE (l.holder = '' OR l.holder = $3 OR NOT EXISTS (SELECT 1 FROM writers w WHERE w.id = l.holder AND w.until > clock_timestamp() - $6::interval))" +
 	" AND (l.wanted = '' OR l.wanted = $3 OR l.wanted_till < clock_timestamp()) RETURNING fence"
 
 const wantEpisode = "UPDATE leases SET wanted = $2, wanted_till = clock_timestamp() + $3::interval" +
@@ -135,7 +188,8 @@ func (d *database) take(ctx context.Context, l store.Lease) error {
 	for wait := askFirst; ; wait = min(2*wait, askMax) {
 		var had bool
 		var batch pgx.Batch
-		batch.Queue(takeEpisode, key, encodeText(l.Episode), d.writerID, l.Fence, leaseSum(l.Episode, d.writerID, l.Fence)).Query(func(r pgx.Rows) error {
+		batch.Queue(takeEpisode, key, encodeText(l.Episode), d.writerID, l.Fence, leaseSum(l.Episode, d.writerID, l.Fence),
+			d.pulse.grace(time.Now())).Query(func(r pgx.Rows) error {
 			return show(r, func(*cols) error { had = true; return nil })
 		})
 		batch.Queue(wantEpisode, key, d.writerID, wantFor)
@@ -178,17 +232,21 @@ func (d *database) beat() {
 		case <-d.closed:
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), WriterTTL)
-		if err := d.beatOnce(ctx); err != nil {
+		if err := d.beatOnce(); err != nil {
 			d.logf("store %s: the other daemons cannot be told that this one is alive: %v", d.target.display, err)
 		}
-		cancel()
 	}
 }
 
 // beatOnce also gives back episodes that are not had any more: telling so once may have failed,
 // or been forgotten by a server that crashed, since it does not wait for the disk.
-func (d *database) beatOnce(ctx context.Context) error {
+func (d *database) beatOnce() error {
+	ctx, cancel := context.WithTimeout(context.Background(), beatTimeout)
+	defer cancel()
+	if _, err := d.side.Exec(ctx, "UPDATE writers SET until = clock_timestamp() + $2::interval WHERE id = $1", d.writerID, WriterTTL); err != nil {
+		return err
+	}
+	d.pulse.beaten(time.Now())
 	d.leases.mu.Lock()
 	last := d.leases.fence
 	had := []int64{}
@@ -196,10 +254,8 @@ func (d *database) beatOnce(ctx context.Context) error {
 		had = append(had, l.Fence)
 	}
 	d.leases.mu.Unlock()
-	var batch pgx.Batch
-	batch.Queue("UPDATE writers SET until = clock_timestamp() + $2::interval WHERE id = $1", d.writerID, WriterTTL)
-	batch.Queue("DELETE FROM leases WHERE holder = $1 AND fence <= $2 AND fence <> ALL ($3::bigint[])", d.writerID, last, had)
-	return d.side.SendBatch(ctx, &batch).Close()
+	_, err := d.side.Exec(ctx, "DELETE FROM leases WHERE holder = $1 AND fence <= $2 AND fence <> ALL ($3::bigint[])", d.writerID, last, had)
+	return err
 }
 
 // openSide makes the connections for what daemons tell one another. Their commits do not wait
@@ -213,6 +269,6 @@ func (d *database) openSide(ctx context.Context) (err error) {
 // Orphans implements store.Shared.
 func (s *Store) Orphans(ctx context.Context, after int64, limit int) ([]store.Invocation, int64, error) {
 	return s.UnresolvedOf(ctx, after, limit, func(r sqlstore.Rows, after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
-		return r.(rows).orphans(after, limit)
+		return r.(rows).orphans(s.db.writerID, s.db.pulse.grace(time.Now()), after, limit)
 	})
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -86,6 +87,15 @@ func (l *loader) empty() error {
 	if err == nil && head.Batch > 0 {
 		err = &world.Error{Op: "postgres.Load", Kind: world.KindBadRequest, Subject: l.db.target.display,
 			Msg: "there is a world already in " + l.db.target.display, Hint: "name another schema: ?schema=NAME"}
+	}
+	if err != nil {
+		return err
+	}
+	var others int64
+	err = l.tx.QueryRow(l.ctx, "SELECT count(*) FROM writers WHERE id <> $1 AND until > clock_timestamp()", l.db.writerID).Scan(&others)
+	if err == nil && others > 0 {
+		err = &world.Error{Op: "postgres.Load", Kind: world.KindLocked, Subject: l.db.target.display,
+			Msg: fmt.Sprintf("%s has %d daemons, and is another store to them", l.db.target.display, others), Hint: "end them first"}
 	}
 	return err
 }

@@ -55,6 +55,9 @@ func TestLoadIsWholeOrNothing(t *testing.T) {
 	if done := whole(t, empty); done.Rows != 0 {
 		t.Fatalf("%+v", done)
 	}
+	if err := Load(ctx, Options{URL: url("too")}, s.ID(), dump(0)); world.KindOf(err) != world.KindLocked {
+		t.Fatalf("under a daemon: %v", err)
+	}
 	empty.Close()
 	if err := Load(ctx, Options{URL: url("too")}, s.ID(), dump(0)); err != nil {
 		t.Fatal(err)

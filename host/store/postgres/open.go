@@ -118,6 +118,7 @@ func (d *database) open(ctx context.Context) (err error) {
 	if err := d.join(ctx); err != nil {
 		return err
 	}
+	d.pulse.beaten(time.Now())
 	go d.beat()
 	return nil
 }

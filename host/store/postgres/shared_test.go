@@ -201,6 +201,59 @@ func TestEpisodeLease(t *testing.T) {
 		}
 		a.GiveEpisode(<-again)
 	})
+	t.Run("calls without a gap between them do not keep it for ever", func(t *testing.T) {
+		l := take(a, "busy")
+		a.db.leases.mu.Lock()
+		a.db.leases.m["busy"].since = time.Now().Add(-wantFor)
+		a.db.leases.mu.Unlock()
+		if joined := take(a, "busy"); joined != l { // nobody waits yet
+			t.Fatalf("%+v, %+v", joined, l)
+		}
+		got := make(chan store.Lease)
+		go func() {
+			l, err := b.TakeEpisode(ctx, "busy")
+			if err != nil {
+				t.Error(err)
+			}
+			got <- l
+		}()
+		wanted(t, database, "busy")
+		waits(a, "busy")
+		a.GiveEpisode(l)
+		a.GiveEpisode(l)
+		b.GiveEpisode(<-got)
+		a.GiveEpisode(take(a, "busy"))
+	})
+	t.Run("an own intent is nobody else's", func(t *testing.T) {
+		in := storetest.Intent("a2a:own:call", "e", 1, 1000)
+		if _, err := b.IntendEffect(ctx, in); err != nil {
+			t.Fatal(err)
+		}
+		expire(t, database, b)
+		if open, _, err := b.Orphans(ctx, 0, 10); err != nil || len(open) != 0 {
+			t.Fatalf("%+v, %v", open, err)
+		}
+		if open, _, err := a.Orphans(ctx, 0, 10); err != nil || len(open) != 1 {
+			t.Fatalf("%+v, %v", open, err)
+		}
+		rec := world.NewObject("r", "test", []byte(`{"record":2}`))
+		if err := b.RecordOutcome(ctx, store.EffectOutcome{Invocation: in.Invocation, EffectID: "e", Record: rec.Hash, Objects: []world.Object{rec}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("after the database was away all are taken to be alive for a while", func(t *testing.T) {
+		l := take(a, "away")
+		expire(t, database, a)
+		b.db.pulse.mu.Lock()
+		b.db.pulse.last = time.Now().Add(-time.Minute)
+		b.db.pulse.mu.Unlock()
+		waits(b, "away")
+		b.db.pulse.mu.Lock()
+		b.db.pulse.last = time.Now()
+		b.db.pulse.mu.Unlock()
+		b.GiveEpisode(take(b, "away"))
+		a.GiveEpisode(l)
+	})
 	t.Run("the lease of a daemon that is no more is lost, and so are its writes", func(t *testing.T) {
 		l := take(a, "ep")
 		in := storetest.Intent("a2a:ep:before", "e", 1, 1000)
@@ -244,7 +297,7 @@ func TestEpisodeLease(t *testing.T) {
 		}
 		b.GiveEpisode(taken)
 		a.GiveEpisode(l)
-		if err := a.db.beatOnce(ctx); err != nil {
+		if err := a.db.beatOnce(); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -255,7 +308,7 @@ func TestEpisodeLease(t *testing.T) {
 		a.db.leases.mu.Unlock()
 		waits(b, "forgotten")
 		held := take(a, "held")
-		if err := a.db.beatOnce(ctx); err != nil {
+		if err := a.db.beatOnce(); err != nil {
 			t.Fatal(err)
 		}
 		b.GiveEpisode(take(b, "forgotten"))
@@ -273,6 +326,28 @@ func TestEpisodeLease(t *testing.T) {
 		a.GiveEpisode(take(a, "left"))
 	})
 	whole(t, a)
+}
+
+// TestPulse has beats come in time, late, and in time again.
+func TestPulse(t *testing.T) {
+	var p pulse
+	now := time.Unix(1000, 0)
+	for i, step := range []struct {
+		after time.Duration
+		beat  bool
+		grace time.Duration
+	}{
+		{0, true, 0}, {BeatEvery, true, 0}, {2 * BeatEvery, false, 0}, {time.Second, false, WriterTTL},
+		{time.Second, true, WriterTTL}, {BeatEvery, true, WriterTTL}, {BeatEvery, true, WriterTTL}, {BeatEvery, true, 0}, {BeatEvery, true, 0},
+	} {
+		now = now.Add(step.after)
+		if step.beat {
+			p.beaten(now)
+		}
+		if got := p.grace(now); got != step.grace {
+			t.Errorf("step %d: %v, want %v", i, got, step.grace)
+		}
+	}
 }
 
 // expire lets a daemon's time be over.
