@@ -98,10 +98,10 @@ func TestTwentyQuestions(t *testing.T) {
 }
 
 // TestQuestionsAreAnsweredOrNot asks every question that comes with the pack: those that the
-// documents answer are mostly answered out of the right one, and those that they do not are not.
+// documents answer are mostly answered out of the right one, and of those that they do not hardly any is.
 func TestQuestionsAreAnsweredOrNot(t *testing.T) {
 	t.Parallel()
-	const floorRight, mostFalse = 0.75, 0 // measured: see docs/skills.md
+	const floorRight, mostFalse = 0.78, 2 // measured: see docs/skills.md
 	w, token := starterWorld(t)
 	ada := &actor{t: t, world: w, token: token}
 	text, err := os.ReadFile("../../packs/magisterium/testdata/questions.jsonl")

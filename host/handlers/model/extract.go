@@ -31,7 +31,7 @@ const (
 
 	// minCover is what share of the question's words, by weight, must be covered for there to
 	// be an answer at all; goodEnough what share of the best score each sentence must have.
-	minCover   = 0.5
+	minCover   = 0.52
 	goodEnough = 0.45
 	tooAlike   = 0.6 // share of words in common with one that was picked
 )
@@ -51,15 +51,15 @@ type sentence struct {
 
 // infer implements backend.
 func (extractor) infer(ctx context.Context, r *request) (reply, error) {
-	asked := weights(r.Question)
-	if len(asked) == 0 {
+	q := topicOf(r.Question)
+	if len(q.words) == 0 {
 		return reply{}, nil
 	}
 	all := sentencesOf(r.Passages)
 	if err := ctx.Err(); err != nil {
 		return reply{}, err
 	}
-	picked := pick(asked, r.Passages, all)
+	picked := pick(q, r.Passages, all)
 	slices.SortFunc(picked, func(a, b *sentence) int { return cmp.Or(a.passage-b.passage, a.at-b.at) })
 	var text strings.Builder
 	for i, s := range picked {
@@ -76,7 +76,7 @@ type surrounding struct {
 	heading, text map[string]int
 }
 
-func pick(asked map[string]float64, passages []passage, all []*sentence) []*sentence {
+func pick(q topic, passages []passage, all []*sentence) []*sentence {
 	around := make([]surrounding, len(passages))
 	for i, p := range passages {
 		around[i] = surrounding{counted(stems(p.Title + " " + p.Section)), counted(stems(p.Text))}
@@ -85,8 +85,8 @@ func pick(asked map[string]float64, passages []passage, all []*sentence) []*sent
 	best := 0.0
 	for _, s := range all {
 		s.score = 0
-		if covered(asked, s, around[s.passage]) >= minCover {
-			s.score = scoreOf(asked, s, around[s.passage], df, avg, len(all))
+		if covered(q, s, around[s.passage]) >= minCover {
+			s.score = scoreOf(q, s, around[s.passage], df, avg, len(all))
 		}
 		best = max(best, s.score)
 	}
@@ -106,11 +106,20 @@ func pick(asked map[string]float64, passages []passage, all []*sentence) []*sent
 
 // covered is the share of the question's words, by weight, that a sentence and what is round
 // it have.
-func covered(asked map[string]float64, s *sentence, a surrounding) float64 {
+func covered(q topic, s *sentence, a surrounding) float64 {
+	other := make(map[string]bool) // of a name that is not here whole: it is another's
+	for _, name := range q.names {
+		if slices.ContainsFunc(name, func(t string) bool { return s.words[t]+a.heading[t] == 0 }) {
+			for _, t := range name {
+				other[t] = true
+			}
+		}
+	}
 	sum, of := 0.0, 0.0
-	for _, t := range slices.Sorted(maps.Keys(asked)) { // sums of floats depend on the order
-		w, there := asked[t], 0.0
+	for _, t := range slices.Sorted(maps.Keys(q.words)) { // sums of floats depend on the order
+		w, there := q.words[t], 0.0
 		switch {
+		case other[t]:
 		case s.words[t] > 0:
 			there = 1
 		case a.heading[t] > 0:
@@ -126,10 +135,10 @@ func covered(asked map[string]float64, s *sentence, a surrounding) float64 {
 	return sum / max(of, 1e-9)
 }
 
-func scoreOf(asked map[string]float64, s *sentence, a surrounding, df map[string]int, avg float64, n int) float64 {
+func scoreOf(q topic, s *sentence, a surrounding, df map[string]int, avg float64, n int) float64 {
 	score := 0.0
-	for _, t := range slices.Sorted(maps.Keys(asked)) {
-		w := asked[t]
+	for _, t := range slices.Sorted(maps.Keys(q.words)) {
+		w := q.words[t]
 		idf := math.Log(1 + (float64(n)-float64(df[t])+0.5)/(float64(df[t])+0.5))
 		tf := float64(s.words[t])
 		if tf > 0 {

@@ -51,46 +51,72 @@ func fold(text string) string {
 
 var ligatures = strings.NewReplacer("æ", "ae", "Æ", "ae", "œ", "oe", "Œ", "oe", "ß", "ss")
 
-// weights is the words of a question, with what each counts.
-func weights(question string) map[string]float64 {
-	asked := make(map[string]float64)
-	names := namesOf(question)
+// topic is what a question asks about.
+type topic struct {
+	words map[string]float64 // stems, with what each counts
+	names [][]string         // stems that together name one thing
+}
+
+func topicOf(question string) topic {
+	a := topic{words: make(map[string]float64), names: namesOf(question)}
+	named := make(map[string]bool)
+	for _, name := range a.names {
+		for _, w := range name {
+			named[w] = true
+		}
+	}
 	for _, w := range stems(question) {
 		switch {
 		case common[w]:
-			asked[w] = commonWeight
-		case names[w]:
-			asked[w] = nameWeight
+			a.words[w] = commonWeight
+		case named[w]:
+			a.words[w] = nameWeight
 		default:
-			asked[w] = 1
+			a.words[w] = 1
 		}
 	}
-	return asked
+	return a
 }
 
-// namesOf is the words of a question that are written as names are: with a capital where no
-// sentence begins. A question in which most words are is one in which that says nothing.
-func namesOf(question string) map[string]bool {
-	names := make(map[string]bool)
-	fields := strings.Fields(question)
-	begins, capitals := true, 0
-	for _, w := range fields {
-		first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(w, unicode.IsPunct))
-		if unicode.IsUpper(first) {
-			capitals++
-			if !begins {
-				for _, st := range stems(w) {
-					names[st] = true
-				}
-			}
+// namesOf is the names in a question: words in a row with a capital where no sentence begins,
+// as in Francis of Assisi; a title before them is not part of it. In a question without a
+// word in small letters that says nothing.
+func namesOf(question string) [][]string {
+	var names [][]string
+	var name []string
+	done := func() {
+		if len(name) > 0 {
+			names = append(names, name)
 		}
-		begins = strings.ContainsAny(w[len(w)-1:], ".?!:")
+		name = nil
 	}
-	if 2*capitals > len(fields) {
+	fields := strings.Fields(question)
+	begins, small := true, false
+	for _, w := range fields {
+		bare := strings.TrimFunc(w, unicode.IsPunct)
+		first, _ := utf8.DecodeRuneInString(bare)
+		switch {
+		case unicode.IsUpper(first) && !begins:
+			if st := stems(bare); len(name) > 0 || !titles[strings.ToLower(bare)] {
+				name = append(name, st...)
+			}
+		case !between[w]:
+			done()
+		}
+		small = small || unicode.IsLower(first) && !between[w]
+		if begins = strings.ContainsAny(w[len(w)-1:], ".?!:"); begins || strings.HasSuffix(w, ",") {
+			done()
+		}
+	}
+	done()
+	if !small {
 		return nil
 	}
 	return names
 }
+
+// titles stand before a name, and between in the middle of one.
+var titles, between = set("saint saints st sts pope popes king queen emperor bishop cardinal father mother sister brother blessed doctor mr mrs dr"), set("of the de del della da di von van")
 
 func set(words string) map[string]bool {
 	m := make(map[string]bool)
@@ -109,7 +135,7 @@ func stemmed(words string) map[string]bool {
 }
 
 // stop are words without content, in questions and in texts.
-var stop = set(`a about above after again against all also am an and any anybody anyone anything are aren as at be because been before being below between both but by can
+var stop = set(`a about above according after again against all also am an and any anybody anyone anything are aren as at be because been before being below between both but by can
 could d did didn do does doesn doing don down during each either else ever everybody everyone everything few for from further get gets give given gives go goes going got had has have having he her
 here hers him his how however i if in into is isn it its itself just let like ll m make makes many may me might more most much must my near no nobody nor not nothing now of off often on once one
 only onto or other others our out over own per please rather re really s same say says shall she should since so some somebody someone something sometimes still such t than that
@@ -120,7 +146,7 @@ where whether which while who whom whose why will with within without would yes 
 var common = stemmed(`answer ask believe belief call catholic catholicism catholics christian christians church churches consider define definition describe difference
 different do doctrine exactly explain faith find happen happens hold hold important kind know know mean meaning means mention name necessary need number
 people person question really reason religion require say speak sort tell teach teaches teaching teachings taught term thing think time type understand use used
-want word work world`)
+want word work world allow allowed become begin catechism come long move start take turn wrong`)
 
 // abbreviations end in a full stop that ends no sentence.
 var abbreviations = set(`st sts ss dr fr mr mrs ms bl ven rev cf c ca can cann art arts ch chs e.g i.e no nos n nn vol p pp par q qq v vv vs sess viz etc ad a.d b.c jn mt mk lk cor rom gal eph phil
