@@ -389,7 +389,7 @@ func TestQuestionsNobodyAsks(t *testing.T) {
 		"empty":   {"", "failed", `must not be empty`},
 		"maltese": {"X'inhi l-grazzja?", "completed", ""},
 		"chinese": {"恩宠是什么？", "completed", "no answer"},
-		"control": {"What\x00 is\x1b[2J grace?\u202e", "completed", "Grace is the free and undeserved help"},
+		"control": {"What\x00 is\x1b\u200b grace?\u202e", "completed", "Grace is the free and undeserved help"},
 		"query":   {`"grace" AND NOT (title:* OR NEAR(x y, 3)) -- ; DROP TABLE passages`, "completed", ""},
 	} {
 		state, text, _ := partsOf(t, ada.message(id, "catholic_qa", map[string]any{"kind": "text", "text": c.question}))
