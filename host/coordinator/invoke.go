@@ -90,6 +90,12 @@ func (r *run) invoke(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer r.leave()
+	if r.lease != (store.Lease{}) && r.call.Task != "" {
+		// Another daemon may have made this call meanwhile.
+		if res, found, err := r.earlier(ctx); found || err != nil {
+			return res, err
+		}
+	}
 	res, err := r.run(ctx)
 	if world.KindOf(err) == world.KindTaskIDUsed {
 		// An earlier try, whose outcome was not known then, landed meanwhile.
@@ -159,6 +165,9 @@ func (r *run) claim() (release func(), err error) {
 // for ever the effects of a call that never became an entry.
 func (r *run) earlier(ctx context.Context) (Result, bool, error) {
 	inv, err := r.c.cfg.Store.Invocation(ctx, r.id)
+	if err == nil && inv.State == store.StateOpen && inv.Digest == r.digest {
+		inv, err = r.outlive(ctx, inv)
+	}
 	if err != nil {
 		return Result{}, false, err
 	}
@@ -173,6 +182,21 @@ func (r *run) earlier(ctx context.Context) (Result, bool, error) {
 	}
 	res, err := r.replay(ctx, inv)
 	return res, true, err
+}
+
+// outlive waits until no other daemon is at work on a call that is open, which is so once this one
+// has had its episode. What the journal says of the call then, it says for ever.
+func (r *run) outlive(ctx context.Context, open store.Invocation) (store.Invocation, error) {
+	shared, ok := r.c.cfg.Store.(leaser)
+	if !ok || r.lease != (store.Lease{}) {
+		return open, nil
+	}
+	l, err := shared.TakeEpisode(ctx, r.call.Session.Episode)
+	if err != nil {
+		return open, ended(ctx, "coordinator.outlive", err)
+	}
+	defer shared.GiveEpisode(l)
+	return r.c.cfg.Store.Invocation(ctx, r.id)
 }
 
 // replay reads a committed result back.

@@ -142,3 +142,106 @@ func TestLostEpisode(t *testing.T) {
 		}
 	})
 }
+
+// turns is a store that two daemons share, each of which has an episode alone.
+type turns struct {
+	*faultStore
+	turn    chan struct{}
+	waiting chan struct{} // gets a token when one begins to wait
+}
+
+func (s *turns) TakeEpisode(ctx context.Context, episode string) (store.Lease, error) {
+	select {
+	case s.turn <- struct{}{}:
+		return store.Lease{Episode: episode, Fence: 1}, nil
+	default:
+		s.waiting <- struct{}{}
+	}
+	select {
+	case s.turn <- struct{}{}:
+		return store.Lease{Episode: episode, Fence: 1}, nil
+	case <-ctx.Done():
+		return store.Lease{}, world.Wrap(world.KindTimeout, "test", context.Cause(ctx))
+	}
+}
+
+func (s *turns) GiveEpisode(store.Lease) { <-s.turn }
+
+// TestOneCallOfTwoDaemons sends one call to two daemons at once: it is made once, and both tell
+// what became of it.
+func TestOneCallOfTwoDaemons(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		intent bool // the second comes when the first has intended its effect already
+		dies   bool // the first never commits
+	}{{"before its effect", false, false}, {"during its effect", true, false}, {"and the first is no more", true, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			both := &turns{f.events, make(chan struct{}, 1), make(chan struct{})}
+			entered, goOn := make(chan struct{}), make(chan struct{})
+			at := "call.planned"
+			if c.intent {
+				at = "effect.intended"
+			}
+			daemon := func(pause func(string)) *coordinator.Coordinator {
+				handlers, err := broker.Serve(f.doer)
+				if err != nil {
+					t.Fatal(err)
+				}
+				now := func() time.Time { return f.now }
+				return coordinator.New(coordinator.Config{Store: both, Registry: f.reg, Engines: f.engines, Pause: pause,
+					Broker: &broker.Broker{Store: both, Approvals: f.book, Handlers: handlers, Now: now, Logf: t.Logf}})
+			}
+			first := daemon(func(point string) {
+				if point == at {
+					entered <- struct{}{}
+					<-goOn
+				}
+			})
+			second := daemon(nil)
+			f.genesis()
+			f.publish("doit", planned, do, do)
+			if c.dies {
+				f.events.append = func(context.Context, store.Append) (store.Committed, error) {
+					return store.Committed{}, world.Errorf(world.KindStoreFull, "test", "full")
+				}
+			}
+			s := f.session("Test.Do=s:9")
+			type end struct {
+				res coordinator.Result
+				err error
+			}
+			call := func(d *coordinator.Coordinator) chan end {
+				got := make(chan end, 1)
+				go func() {
+					res, err := d.Invoke(context.Background(), coordinator.Call{Surface: world.SurfaceTasks, Session: s, Skill: "doit", Task: "t", Args: []byte("{}")})
+					got <- end{res, err}
+				}()
+				return got
+			}
+			one := call(first)
+			<-entered
+			two := call(second)
+			select {
+			case <-both.waiting:
+				close(goOn)
+			case b := <-two:
+				close(goOn)
+				t.Fatalf("it did not wait for the first: %+v", b)
+			}
+			a, b := <-one, <-two
+			if len(f.doer.done) != 1 || f.spent() != 1 || len(both.turn) != 0 {
+				t.Errorf("done %v, spent %d, %d not given back", f.doer.done, f.spent(), len(both.turn))
+			}
+			if c.dies {
+				if told, want := wantUnrecorded(t, b.err), wantUnrecorded(t, a.err); len(told.Refs) != 1 || told.Refs[0] != want.Refs[0] || f.entries() != 1 {
+					t.Errorf("%+v, %+v, %d entries", told, want, f.entries())
+				}
+				return
+			}
+			if a.err != nil || b.err != nil || !b.res.Replayed || b.res.Entry != a.res.Entry || string(b.res.Output) != string(a.res.Output) || f.entries() != 2 {
+				t.Errorf("%+v\n%+v", a, b)
+			}
+		})
+	}
+}

@@ -103,11 +103,14 @@ func (h *house) Kept(_ context.Context, kind string, key world.Ref) (store.Kept,
 	return k, nil
 }
 
-func (h *house) Keep(_ context.Context, k store.Kept, _ bool) (store.Kept, error) {
+func (h *house) Keep(_ context.Context, k store.Kept, replace bool) (store.Kept, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.broken != nil {
 		return store.Kept{}, h.broken
+	}
+	if there, ok := h.kept[k.Kind+k.Key.String()]; ok && !replace {
+		return there, nil
 	}
 	h.kept[k.Kind+k.Key.String()] = k
 	return k, nil
@@ -154,11 +157,16 @@ type reply struct {
 }
 
 func (h *house) post(ctx context.Context, who, body string) reply {
+	return h.postTo(ctx, h.Handler, who, body)
+}
+
+// postTo posts to another daemon's handler of the same house.
+func (h *house) postTo(ctx context.Context, to *Handler, who, body string) reply {
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+who)
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	to.ServeHTTP(w, r)
 	text, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		h.t.Error(err)

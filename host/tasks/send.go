@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -130,13 +131,17 @@ func (h *Handler) finish(ctx context.Context, s world.Session, m *message, id st
 	if err := h.call(ctx, s, d.ID, args, &r.Task); err != nil {
 		return nil, err
 	}
-	if err := h.keep(ctx, s, r); err != nil {
+	kept, err := h.keep(ctx, s, r)
+	switch {
+	case err != nil:
 		// It cannot be had again, so it is not told: sent again, the message finds what was
 		// committed.
 		h.door.Log(m.skill+" "+id, err)
 		return nil, errResend
+	case kept.Digest != m.digest:
+		return nil, errOtherContent
 	}
-	return &r.Task, nil
+	return &kept.Task, nil
 }
 
 // limited is the refusal of a call for which the user's pool has none left.
@@ -256,6 +261,10 @@ func (h *Handler) kept(ctx context.Context, s world.Session, id string) (*record
 	if !h.cfg.Now().Before(k.Expires) {
 		return nil, errTaskNotFound
 	}
+	return decoded(k, id)
+}
+
+func decoded(k store.Kept, id string) (*record, error) {
 	r := &record{}
 	if err := hashref.DecodeKnown(k.Body, r); err != nil {
 		return nil, &world.Error{Op: "tasks.kept", Kind: world.KindIntegrity, Subject: "task " + id, Err: err}
@@ -263,17 +272,43 @@ func (h *Handler) kept(ctx context.Context, s world.Session, id string) (*record
 	return r, nil
 }
 
-// keep keeps a task that is at its end. It does not end with the call: what was done is
-// told.
-func (h *Handler) keep(ctx context.Context, s world.Session, r *record) error {
+// keep keeps a task that is at its end, and gives what is kept then: where several daemons serve
+// one world, another may have brought the same message to its end meanwhile. It does not end with
+// the call: what was done is told.
+func (h *Handler) keep(ctx context.Context, s world.Session, r *record) (*record, error) {
 	body, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StoreTimeout)
 	defer cancel()
-	_, err = h.cfg.Tasks.Keep(ctx, store.Kept{Kind: kindTask, Key: keyOf(s, r.Task.ID), Expires: h.cfg.Now().Add(Kept), Body: body}, true)
-	return err
+	row := store.Kept{Kind: kindTask, Key: keyOf(s, r.Task.ID), Expires: h.cfg.Now().Add(Kept), Body: body}
+	there, err := h.keepFirst(ctx, row)
+	if err != nil || bytes.Equal(there.Body, body) {
+		return r, err
+	}
+	old, err := decoded(there, r.Task.ID)
+	if err != nil || !old.givesWay(r) {
+		return old, err
+	}
+	_, err = h.cfg.Tasks.Keep(ctx, row, true)
+	return r, err
+}
+
+// keepFirst keeps a row unless there is one that has not ended, and gives what is kept then.
+func (h *Handler) keepFirst(ctx context.Context, row store.Kept) (store.Kept, error) {
+	there, err := h.cfg.Tasks.Keep(ctx, row, false)
+	if err != nil || h.cfg.Now().Before(there.Expires) {
+		return there, err
+	}
+	// It is forgotten, not replaced: what another daemon keeps meanwhile stays.
+	if err := h.sweep(ctx); err != nil {
+		return there, err
+	}
+	if there, err = h.cfg.Tasks.Keep(ctx, row, false); err == nil && !h.cfg.Now().Before(there.Expires) {
+		err = world.Errorf(world.KindTimeout, "tasks.keep", "too many tasks have ended that are kept still")
+	}
+	return there, err
 }
 
 // get answers tasks/get.
@@ -307,7 +342,7 @@ func (h *Handler) cancelTask(ctx context.Context, s world.Session, params jsonte
 		return nil, errUncancelable
 	}
 	r.Task.end(Canceled, h.cfg.Now())
-	if err := h.keep(ctx, s, r); err != nil {
+	if r, err = h.keep(ctx, s, r); err != nil {
 		return nil, err
 	}
 	return r.Task.encode(), nil

@@ -85,6 +85,12 @@ type record struct {
 	Task   Task      `json:"task"`
 }
 
+// givesWay tells whether a later end may be kept in this one's place: never a failed one in that of
+// a completed one.
+func (r *record) givesWay(later *record) bool {
+	return !r.Task.Status.State.Terminal() || r.Task.Status.State == Failed && later.Task.Status.State == Completed && r.Digest == later.Digest
+}
+
 // derived makes an id out of others that no one else has: the same message has the same
 // ids for ever, whatever was lost in between.
 func derived(parts ...string) string {

@@ -73,6 +73,81 @@ func TestTheSameMessageAtOnce(t *testing.T) {
 	}
 }
 
+// TestTheSameMessageAtTwoDaemons has two daemons bring one message to different ends, in either
+// order: what is kept is completed if either end is, and one that was is never taken back.
+func TestTheSameMessageAtTwoDaemons(t *testing.T) {
+	failure := world.Wrap(world.KindExecution, "test", errors.New("over its bounds"))
+	for _, c := range []struct {
+		name          string
+		first, second error
+		old           State // of an end that is past its time; "" is none
+		says, keeps   State // what the second says, and what is kept then
+	}{
+		{"both complete", nil, nil, "", Completed, Completed},
+		{"the second fails", nil, failure, "", Completed, Completed},
+		{"the first fails", failure, nil, "", Completed, Completed},
+		{"both fail", failure, failure, "", Failed, Failed},
+		{"the second fails, and one had ended", nil, failure, Failed, Completed, Completed},
+		{"the first fails, and one had ended", failure, nil, Completed, Completed, Completed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			other := New(h.cfg)
+			if c.old != "" {
+				r := &record{Task: Task{Kind: "task", ID: derived("task", "ada", "m"), ContextID: "old", Artifacts: []Artifact{}}}
+				r.Task.end(c.old, h.clock())
+				if _, err := h.keep(t.Context(), world.Session{Episode: "ada", Plan: "pro"}, r); err != nil {
+					t.Fatal(err)
+				}
+				h.pass(Kept)
+			}
+			ends := make(chan chan error, 2)
+			h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) {
+				end := make(chan error)
+				ends <- end
+				return answer(`{"ok":true}`), <-end
+			}
+			send := func(to *Handler) chan reply {
+				got := make(chan reply, 1)
+				go func() { got <- h.postTo(t.Context(), to, "ada:pro", sendText("m", "why")) }()
+				return got
+			}
+			one := send(h.Handler)
+			endOne := <-ends
+			two := send(other)
+			endTwo := <-ends
+			endOne <- c.first
+			first := <-one
+			h.pass(time.Second)
+			endTwo <- c.second
+			if got := <-two; got.Result.Status.State != c.says {
+				t.Errorf("the second says %+v", got)
+			}
+			kept := h.post(t.Context(), "ada:pro", named("tasks/get", derived("task", "ada", "m")))
+			if kept.Result.Status.State != c.keeps || kept.Result.ContextID == "old" {
+				t.Errorf("kept is %+v", kept)
+			}
+			if c.first == nil && kept.Result.Status.Timestamp != first.Result.Status.Timestamp {
+				t.Errorf("told of %+v, and kept is %+v", first, kept)
+			}
+		})
+	}
+	t.Run("with other content", func(t *testing.T) {
+		h := newHouse(t)
+		other := New(h.cfg)
+		h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) {
+			h.invoke = func(context.Context, coordinator.Call) (coordinator.Result, error) { return answer(`{"ok":true}`), nil }
+			if got := h.postTo(t.Context(), other, "ada:pro", sendText("m", "who")); got.Result.Status.State != Completed {
+				t.Errorf("%+v", got)
+			}
+			return answer(`{"ok":true}`), nil
+		}
+		if got := h.post(t.Context(), "ada:pro", sendText("m", "why")); got.Error.Code != surface.CodeInvalidParams || !strings.Contains(got.Error.Message, "other content") {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 // TestCallerGoesAway: what was begun goes on, and the same message finds it.
 func TestCallerGoesAway(t *testing.T) {
 	h := newHouse(t)
@@ -107,7 +182,7 @@ func TestCancel(t *testing.T) {
 	for state, want := range map[State]int{"working": 0, "submitted": 0, "input-required": 0, Completed: surface.CodeInvalidParams, Failed: surface.CodeInvalidParams, Canceled: surface.CodeInvalidParams} {
 		r := &record{Task: Task{Kind: "task", ID: string(state), ContextID: "c", Artifacts: []Artifact{}}}
 		r.Task.end(state, h.clock())
-		if err := h.keep(t.Context(), ada, r); err != nil {
+		if _, err := h.keep(t.Context(), ada, r); err != nil {
 			t.Fatal(err)
 		}
 		got := h.post(t.Context(), "ada:pro", named("tasks/cancel", string(state)))
