@@ -65,6 +65,7 @@ func TestLiturgicalReadings(t *testing.T) {
 		{`{"when":"2027-11-02"}`, []string{"Masses for the Dead"}},
 		{`{"when":"2027-08-06"}`, []string{"(feast of the Lord, white)", "Ordinary Time, week 18", "On a weekday one of the first and the second reading is read."}},
 		{`{"when":"2024-12-09"}`, []string{"transferred from 2024-12-08"}},
+		{`{"when":"2024-12-08"}`, []string{"Second Sunday of Advent", "Blessed Virgin Mary is transferred to 2024-12-09."}},
 	} {
 		got := b.Call("liturgical_readings", c.args)
 		for _, want := range c.want {
@@ -120,6 +121,7 @@ func TestSaintsOfTheDay(t *testing.T) {
 		{`{"when":"2027-10-04"}`, "Monday, 4 October 2027\nSaint Francis of Assisi (memorial, white)\n\nCalendar: General Roman Calendar."},
 		{`{"when":"2027-02-23"}`, "Tuesday, 23 February 2027\nThe day is: Tuesday of the Second Week of Lent (violet)\nSaint Polycarp (commemoration, violet, bishop, martyr): may be celebrated\n\nCalendar: General Roman Calendar."},
 		{`{"when":"2026-12-06"}`, "Sunday, 6 December 2026\nThe day is: Second Sunday of Advent (violet)\nSaint Nicholas (optional memorial, white, bishop): not this year, it falls on a Sunday\n\nCalendar: General Roman Calendar."},
+		{`{"when":"2027-02-10","calendar":"malta"}`, "Wednesday, 10 February 2027\nThe day is: Ash Wednesday (violet)\nSaint Scholastica (memorial, white, virgin): not this year, memorials are not kept on Ash Wednesday, in Holy Week and in the octave of Easter\nThe Shipwreck of Saint Paul, Apostle (solemnity, white, apostle): transferred to 2027-02-11\n\nCalendar: Malta."},
 		{`{"when":"2027-01-12"}`, "Tuesday, 12 January 2027\nThe day is: Tuesday of the First Week in Ordinary Time (green)\nThe calendar has no saint on this day.\n\nCalendar: General Roman Calendar."},
 	} {
 		if got := b.Call("saints_of_the_day", c.args); got["text"] != c.want {

@@ -30,6 +30,7 @@ type saint struct {
 	// Kept is "yes" for what the day is, "may be" for what may be chosen, "no" for what gives way.
 	Kept string `json:"kept"`
 	Why  string `json:"why,omitzero"`
+	To   string `json:"transferred_to,omitzero"`
 }
 
 func (a *almanac) day(p payload, t time.Time) day {
@@ -62,7 +63,7 @@ func saints(d *roman.Day) []saint {
 		all = append(all, saint{Celebration: c, Kept: kept})
 	}
 	for _, o := range d.Omitted {
-		all = append(all, saint{o.Celebration, "no", o.Why})
+		all = append(all, saint{o.Celebration, "no", o.Why, o.To})
 	}
 	return all
 }

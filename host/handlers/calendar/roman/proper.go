@@ -41,9 +41,11 @@ func movableOf(year int, o options) movable {
 var ordinals = []string{"", "First", "Second", "Third", "Fourth", "Fifth", "Sixth", "Seventh", "Eighth", "Ninth", "Tenth", "Eleventh", "Twelfth", "Thirteenth",
 	"Fourteenth", "Fifteenth", "Sixteenth", "Seventeenth", "Eighteenth", "Nineteenth", "Twentieth"}
 
-// ordinal is a number below 40 as an ordinal word.
-func ordinal(n int) string {
+// Ordinal is a number from 1 to 39 as the word that names of days have; of any other it is "".
+func Ordinal(n int) string {
 	switch {
+	case n < 1 || n > 39:
+		return ""
 	case n < len(ordinals):
 		return ordinals[n]
 	case n == 30:
@@ -65,10 +67,10 @@ func (d *Day) in(season Season, week int, called string, weekday int, sunday int
 	day := d.Date.Weekday()
 	id := fmt.Sprintf("%s-%d-%s", season, week, strings.ToLower(day.String()))
 	if day == time.Sunday {
-		d.set(season, week, id, ordinal(week)+" Sunday "+called, Sunday, sunday, c)
+		d.set(season, week, id, Ordinal(week)+" Sunday "+called, Sunday, sunday, c)
 		return
 	}
-	where := "of the " + ordinal(week) + " Week " + called
+	where := "of the " + Ordinal(week) + " Week " + called
 	d.set(season, week, id, day.String()+" "+where, Weekday, weekday, c)
 }
 
@@ -139,7 +141,7 @@ func (d *Day) christmasOctave(m movable) {
 	case d.Date.Equal(m.family):
 		d.set(Christmas, week, "holy-family", "The Holy Family of Jesus, Mary and Joseph", LordsFeast, 5, White)
 	default:
-		d.set(Christmas, week, fmt.Sprintf("christmas-octave-%d", n), ordinal(n)+" Day within the Octave of Christmas", Weekday, 9, White)
+		d.set(Christmas, week, fmt.Sprintf("christmas-octave-%d", n), Ordinal(n)+" Day within the Octave of Christmas", Weekday, 9, White)
 	}
 }
 

@@ -13,6 +13,7 @@ const (
 	whyNoSaints = "memorials are not kept on Ash Wednesday, in Holy Week and in the octave of Easter"
 	whyMemorial = "an obligatory memorial is kept on this day"
 	whyFeast    = "another feast is kept on this day"
+	whyMoved    = "it is transferred to "
 )
 
 // resolve decides what a day is, by the table of liturgical days.
@@ -47,7 +48,7 @@ func (m *making) resolve(i int) {
 	}
 }
 
-func (d *Day) omit(p placed, why string) { d.Omitted = append(d.Omitted, Omitted{p.Celebration, why}) }
+func (d *Day) omit(p placed, why string) { d.Omitted = append(d.Omitted, Omitted{Celebration: p.Celebration, Why: why}) }
 
 // privileged is a weekday of Lent, from 17 to 24 December, or in the octave of Christmas:
 // memorials are commemorations there.
@@ -88,5 +89,21 @@ func (d *Day) ordinaryDay(saints []placed) {
 	if d.Season == Ordinary && d.Date.Weekday() == time.Saturday {
 		d.Celebrations = append(d.Celebrations, Celebration{ID: "our-lady-on-saturday", Name: "Saturday Memorial of the Blessed Virgin Mary",
 			Rank: Optional, RankName: rankNames[Optional], Precedence: 12, Colour: White, Optional: true})
+	}
+}
+
+// tellMoved names transferred celebrations on the days that they left.
+func (m *making) tellMoved() {
+	for i := range m.days {
+		for _, c := range m.days[i].Celebrations {
+			if c.Moved == "" {
+				continue
+			}
+			to := m.days[i].Date.Format(time.DateOnly)
+			from, _ := time.Parse(time.DateOnly, c.Moved)
+			c.Moved = ""
+			left := m.at(from)
+			left.Omitted = append(left.Omitted, Omitted{c, whyMoved + to, to})
+		}
 	}
 }

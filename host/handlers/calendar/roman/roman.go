@@ -88,10 +88,12 @@ type Celebration struct {
 	Moved string `json:"transferred_from,omitzero"`
 }
 
-// Omitted is a celebration that gives way this year.
+// Omitted is a celebration that gives way this year, or, with To, is kept on that date,
+// YYYY-MM-DD.
 type Omitted struct {
 	Celebration
 	Why string `json:"why"`
+	To  string `json:"transferred_to,omitzero"`
 }
 
 // Day is one liturgical day. Celebrations begins with what the day is if nobody chooses

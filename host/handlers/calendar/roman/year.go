@@ -62,6 +62,7 @@ func (c *Calendar) Year(year int) *Year {
 	for i := range m.days {
 		m.resolve(i)
 	}
+	m.tellMoved()
 	return &Year{days: m.days}
 }
 

@@ -40,13 +40,16 @@ func yearOf(text string) int {
 	return -1
 }
 
-// number is a year as it is written, at least of four digits; too many are a large number.
+// noYear stands for all numbers as large, and larger.
+const noYear = 1_000_000
+
+// number is a number as it is written.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
-	if err != nil || n > 1_000_000 {
-		return 1_000_000
+	if err != nil {
+		return noYear
 	}
-	return n
+	return min(n, noYear)
 }
 
 // numeric reads dates of figures alone.

@@ -78,8 +78,38 @@ func namesOf(c *roman.Calendar) []name {
 // maxListed bounds the names that a refusal lists.
 const maxListed = 6
 
+// ordinalOf reads "33rd", "thirty third" and "third" at the beginning of words as the word that
+// names have, and how many words it takes; "" is none.
+func ordinalOf(w []string) (string, int) {
+	if n := strings.TrimRight(w[0], "stndrh"); n != w[0] && dayNumber.MatchString(w[0]) {
+		return strings.ToLower(roman.Ordinal(number(n))), 1
+	}
+	if len(w) > 1 && (w[0] == "twenty" || w[0] == "thirty") {
+		for n := 1; n < 10; n++ {
+			if one := strings.ToLower(roman.Ordinal(n)); one == w[1] {
+				return w[0] + "-" + one, 2
+			}
+		}
+	}
+	return "", 0
+}
+
+// ordinals are words with their ordinals as names have them.
+func ordinals(w []string) []string {
+	var all []string
+	for len(w) > 0 {
+		word, n := ordinalOf(w)
+		if word == "" {
+			word, n = w[0], 1
+		}
+		all, w = append(all, word), w[n:]
+	}
+	return all
+}
+
 // identify finds the one celebration that words name; no words of a name are no error.
 func (b *Book) identify(w []string) (string, error) {
+	w = ordinals(w)
 	strict := strings.Join(without(w, article), " ")
 	if id := aliases[strict]; id != "" {
 		return id, nil
@@ -148,7 +178,7 @@ func (p *parser) find(year int, id string) (time.Time, bool) {
 	same := func(c roman.Celebration) bool { return c.ID == id }
 	for _, d := range p.book.years(year).Days() {
 		if same(d.Proper) || slices.ContainsFunc(d.Celebrations, same) ||
-			slices.ContainsFunc(d.Omitted, func(o roman.Omitted) bool { return same(o.Celebration) }) {
+			slices.ContainsFunc(d.Omitted, func(o roman.Omitted) bool { return o.To == "" && same(o.Celebration) }) {
 			return d.Date, true
 		}
 	}

@@ -67,6 +67,9 @@ func (b *Book) Parse(text string, today time.Time) (time.Time, error) {
 }
 
 func outside(year int) error {
+	if year >= noYear {
+		return refuse("the calendar is computed for the years %d to %d, and none so late", roman.FirstYear, roman.LastYear)
+	}
 	return refuse("the calendar is computed for the years %d to %d, not for %d", roman.FirstYear, roman.LastYear, max(year, 0))
 }
 
@@ -93,7 +96,7 @@ func words(text string) []string {
 }
 
 // spelt are words that are written in more than one way.
-var spelt = map[string]string{"st": "saint", "sts": "saint", "ss": "saint", "saints": "saint", "1st": "first", "2nd": "second", "3rd": "third", "xmas": "christmas",
+var spelt = map[string]string{"st": "saint", "sts": "saint", "ss": "saint", "saints": "saint", "xmas": "christmas",
 	"todays": "today", "tomorrows": "tomorrow", "yesterdays": "yesterday", "sundays": "sunday", "our": "", "maundy": "holy", "whit": "pentecost", "whitsunday": "pentecost"}
 
 // filler are words that may stand before a date in a question about it.

@@ -43,6 +43,9 @@ func TestWordsForDates(t *testing.T) {
 		"Christ the King 2027": "2027-11-21", "Immaculate Conception 2024": "2024-12-09", "Annunciation 2024": "2024-04-08", "all souls 2027": "2027-11-02", "All Saints' Day 2027": "2027-11-01",
 		"St. Joseph 2027": "2027-03-19", "Saint Thérèse": "2027-10-01", "Therese": "2027-10-01", "St Francis of Assisi 2027": "2027-10-04", "Anthony of Padua 2027": "2027-06-13", "mother of god 2027": "2027-01-01",
 		"What are the readings for next Sunday?": "2026-12-06", "saint of the day": "2026-12-01", "who is the saint of the day": "2026-12-01", "Readings of 28 March 2027, please": "2027-03-28",
+		"33rd Sunday in Ordinary Time 2027": "2027-11-14", "thirty third Sunday in Ordinary Time 2027": "2027-11-14", "Thirty-third Sunday of ordinary time 2027": "2027-11-14",
+		"4th Sunday of Easter 2027": "2027-04-18", "Tuesday of the 12th week in Ordinary Time 2027": "2027-06-22", "1st May 2027": "2027-05-01", "the 3rd of May": "2027-05-03", "22nd December": "2026-12-22",
+		"5th Sunday of Lent 2027": "2027-03-14",
 		"1970-01-01": "1970-01-01", "2199-12-31": "2199-12-31",
 	} {
 		got, err := b.Parse(text, today)
@@ -69,7 +72,8 @@ func TestWordsThatAreNoDate(t *testing.T) {
 		"3/4/2027": "ambiguous: day and month", "03.04.2027": "ambiguous: day and month", "3/4": "ambiguous: day and month", "28/3/27": "the year needs four digits", "27-03-28": "the year needs four digits",
 		"2027": "is a number", "20270328": "is a number", "March 2027": "is a month", "March": "is a month", "29 February 2027": "February 2027 has no day 29", "2027-02-30": "February 2027 has no day 30",
 		"2027-13-01": "no month 13", "13/14/2027": "ambiguous", "0 March 2027": "has no day 0", "Monday, 28 March 2027": "28 March 2027 is a Sunday, not a Monday", "30 February": "February 2026 has no day 30",
-		"1969-12-31": "1970 to 2199, not for 1969", "2200-01-01": "not for 2200", "99999-01-01": "not for 99999", "123456789012345-01-01": "not for 1000000", "Easter 1950": "not for 1950", "Easter 0000": "not for 0", "28 March 0000": "not for 0", "Easter 20277": "not for 20277",
+		"40th Sunday in Ordinary Time": "accepted is", "99th Sunday": "accepted is", "0th Sunday of Lent": "accepted is",
+		"1969-12-31": "1970 to 2199, not for 1969", "2200-01-01": "not for 2200", "99999-01-01": "not for 99999", "123456789012345-01-01": "none so late", "Easter 10000000000": "none so late", "Easter 1950": "not for 1950", "Easter 0000": "not for 0", "28 March 0000": "not for 0", "Easter 20277": "not for 20277",
 		"in 99999 days": "1970 to 2199", "in 999999999 weeks": "too far away", "Elizabeth": "Saint Elizabeth of Hungary; Saint Elizabeth of Portugal", "Paul 2027": "write more of the name",
 		"Teresa of Calcutta 2020": `the calendar of 2020 has no "teresa of calcutta"`, strings.Repeat("x", 257): "at most 256 bytes", "in 3 days ago": "accepted is", "3 days": "accepted is",
 	} {
