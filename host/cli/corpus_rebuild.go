@@ -36,3 +36,28 @@ func (a *app) rebuildCorpus(cmd *cobra.Command, db, name string, asJSON bool) er
 		return err
 	})
 }
+
+func (a *app) corpusRebuildCommand() *cobra.Command {
+	var db string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "rebuild NAME [--db FILE]",
+		Short: "Make the index of a corpus anew out of its documents",
+		Long: `Makes the index of a corpus anew, out of the list that stands beside it and the documents'
+objects in the store: for one that is damaged, lost, or of another version. Searches see
+the old one until the new one is whole. A document whose object cannot be read is named
+and left out; the exit code is then 1.`,
+		Example: `  ailang-worldd corpus rebuild library`,
+		Args:    exactly(1, "the NAME of a corpus"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := a.readPath(cmd, db)
+			if err != nil {
+				return err
+			}
+			return a.rebuildCorpus(cmd, path, args[0], asJSON)
+		},
+	}
+	readFlag(c, &db)
+	jsonFlag(c, &asJSON)
+	return c
+}

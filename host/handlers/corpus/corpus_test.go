@@ -283,7 +283,7 @@ func TestFetch(t *testing.T) {
 		`{"document":"eucharist","section":"2"}`:                "it has 1, 3.2",
 		`{"document":"eucharist","offset":9999}`:                "past the end",
 		`{"document":"eucharist","offset":-5}`:                  "offset must be 0 or more",
-		`{"document":"sha256:` + strings.Repeat("0", 64) + `"}`: "has no document",
+		`{"document":"sha256:` + strings.Repeat("0", 64) + `"}`: "removed or replaced is still at /v1/objects/sha256:0000",
 	} {
 		if v := d.perform("Corpus.Fetch", payload); v["ok"] != false || !strings.Contains(fmt.Sprint(v["refused"]), want) {
 			t.Errorf("%s: %v", payload, v["refused"])

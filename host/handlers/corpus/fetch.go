@@ -175,8 +175,12 @@ func (d *Document) contents() string {
 	return strings.Join(all, ", ")
 }
 
-// unknownDocument names documents whose ids or titles are like what was asked for.
+// unknownDocument names documents whose ids or titles are like what was asked for; of an
+// object, where it is.
 func unknownDocument(c *sqlite.Conn, name, id string) error {
+	if _, err := hashref.Parse(id); err == nil {
+		return refusal("corpus %s has no document of the object %s; one that was removed or replaced is still at /v1/objects/%s", name, id, id)
+	}
 	var near []string
 	add := func(st *sqlite.Stmt) error { near = append(near, st.ColumnText(0)); return nil }
 	like := DocumentID(id)

@@ -182,7 +182,7 @@ func (e *endpoint) unreached(ctx context.Context, err error) string {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "the model endpoint did not answer in the time that the call has"
 	case ctx.Err() != nil:
-		return "the model endpoint was not waited for: the daemon stops"
+		return "the model endpoint was not waited for: the call was given up, or the daemon stops"
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return "the model endpoint cannot be reached"
 	case strings.Contains(err.Error(), "tls:") || strings.Contains(err.Error(), "x509:"):

@@ -265,7 +265,7 @@ func TestASlowEndpoint(t *testing.T) {
 		<-entered
 		h.Cancel()
 	}()
-	if err := ask(t.Context(), h); world.Message(err) != "the model endpoint was not waited for: the daemon stops" {
+	if err := ask(t.Context(), h); world.Message(err) != "the model endpoint was not waited for: the call was given up, or the daemon stops" {
 		t.Error(err)
 	}
 }

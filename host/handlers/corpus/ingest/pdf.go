@@ -92,7 +92,7 @@ func (r *pdfReader) decode(ctx context.Context, src []byte, limit time.Duration,
 			d, err = nil, reason("reading it took longer than %v", limit)
 		case v != nil:
 			r.stop()
-			d, err = nil, reason("it is a broken PDF")
+			d, err = nil, reason("it is a broken PDF, or needs more memory than there is for one")
 		}
 	}()
 	in, err := r.pool.GetInstanceWithContext(ctx)

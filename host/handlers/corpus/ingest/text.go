@@ -2,8 +2,11 @@ package ingest
 
 import (
 	"bytes"
+	"errors"
 	"regexp"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"ailang.dev/world/host/handlers/corpus"
 	"ailang.dev/world/host/hashref"
@@ -97,7 +100,11 @@ func decodeLines(src []byte, bad func(line int, err error)) []made {
 func decodeLine(text []byte) (made, error) {
 	v := map[string]any{}
 	if err := hashref.Decode(text, &v); err != nil {
-		return made{}, reason("it is no JSON object: %.120v", err)
+		var wrong *jsontext.SyntacticError
+		if errors.As(err, &wrong) && !errors.Is(err, jsontext.ErrDuplicateName) {
+			return made{}, reason("it is no JSON object: byte %d of the line is wrong", wrong.ByteOffset+1)
+		}
+		return made{}, reason("it is no JSON object, or has a member twice")
 	}
 	d := &corpus.Document{Media: mediaLines}
 	applyFields(d, v)
