@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,6 +135,47 @@ func TestCallIsHandedOver(t *testing.T) {
 }
 
 const echoCall = `{"jsonrpc":"2.0","id":"x","method":"tasks/send","params":{"id":"t","metadata":{"skill_id":"tools.echo"},"message":{"parts":[{"type":"data","data":{}}]}}}`
+
+// TestTooManyCalls: beyond those that run at once a call is turned away at once, and says
+// that nothing was committed; when one has ended there is room again.
+func TestTooManyCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leave := make(chan struct{})
+		f := &fakeHost{t: t, invoke: func(_ context.Context, c coordinator.Call) (coordinator.Result, error) {
+			<-leave
+			return serve(c)
+		}}
+		h := New(f.config())
+		var wg sync.WaitGroup
+		answers := make(chan string, MaxCalls+1)
+		call := func() {
+			wg.Go(func() { answers <- post(t, h, token, echoCall).Body.String() })
+			synctest.Wait()
+		}
+		for range MaxCalls {
+			call()
+		}
+		begun := time.Now()
+		want := `{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"invocation was not committed; send a new task id"}}`
+		if got := post(t, h, token, echoCall).Body.String(); got != want || time.Since(begun) != 0 {
+			t.Errorf("one too many: %s after %v", got, time.Since(begun))
+		}
+		leave <- struct{}{}
+		synctest.Wait()
+		call()
+		close(leave)
+		wg.Wait()
+		close(answers)
+		for a := range answers {
+			if !strings.Contains(a, `"state":"completed"`) {
+				t.Errorf("answer %s", a)
+			}
+		}
+		if len(f.calls) != MaxCalls+1 || len(h.slots) != 0 {
+			t.Errorf("%d calls ran, %d slots were not given back", len(f.calls), len(h.slots))
+		}
+	})
+}
 
 // TestDeadline: a call that does not end is answered all the same, and the connection with it.
 func TestDeadline(t *testing.T) {

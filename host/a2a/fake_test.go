@@ -112,9 +112,15 @@ func (f *fakeHost) Invoke(ctx context.Context, c coordinator.Call) (coordinator.
 	if err != nil || !bytes.Equal(canonical, c.Args) {
 		f.t.Errorf("arguments are not canonical: %s", c.Args)
 	}
-	if c.Surface != world.SurfaceA2A || c.Session.Episode != "ep1" || !coordinator.ValidTask(c.Task) || c.Slot != nil {
+	if c.Surface != world.SurfaceA2A || c.Session.Episode != "ep1" || !coordinator.ValidTask(c.Task) || c.Slot == nil {
 		f.t.Errorf("not a call of this surface: %+v", c)
 	}
+	release, err := c.Slot(ctx)
+	if err != nil {
+		return coordinator.Result{}, err
+	}
+	defer release()
+	c.Slot = nil
 	f.mu.Lock()
 	f.calls = append(f.calls, c)
 	f.mu.Unlock()

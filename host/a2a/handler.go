@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"ailang.dev/world/host/coordinator"
 	"ailang.dev/world/host/surface"
@@ -15,13 +16,18 @@ const method = "tasks/send"
 
 // Handler answers POST /a2a/ and the agent card.
 type Handler struct {
-	cfg  Config
-	door surface.Door
+	cfg   Config
+	door  surface.Door
+	slots chan struct{}
 }
 
 // New makes the surface.
 func New(cfg Config) *Handler {
-	return &Handler{cfg: cfg, door: surface.Door{Surface: world.SurfaceA2A, Sessions: cfg.Sessions, Logf: cfg.Logf}}
+	return &Handler{
+		cfg:   cfg,
+		door:  surface.Door{Surface: world.SurfaceA2A, Sessions: cfg.Sessions, Logf: cfg.Logf},
+		slots: make(chan struct{}, MaxCalls),
+	}
 }
 
 // ServeHTTP answers POST /a2a/: one JSON-RPC request, always with HTTP 200. The caller is
@@ -75,6 +81,7 @@ func (h *Handler) send(ctx context.Context, session world.Session, id surface.ID
 			Pin:     s.pin,
 			Task:    s.task,
 			Args:    s.args,
+			Slot:    h.slot,
 		})
 	})
 	if err != nil {
@@ -107,4 +114,15 @@ func (h *Handler) refuse(id surface.ID, what string, err error) surface.Reply {
 	reply := surface.RPCError(http.StatusOK, id, e)
 	reply.Close = timedOut(err)
 	return reply
+}
+
+// slot is for one of the calls that run at once. It is asked for after it is known that the
+// task is none that ran before, so that a refusal can say that nothing was committed.
+func (h *Handler) slot(context.Context) (release func(), err error) {
+	select {
+	case h.slots <- struct{}{}:
+		return sync.OnceFunc(func() { <-h.slots }), nil
+	default:
+		return nil, world.Errorf(world.KindCapacity, "a2a.slot", "%d calls run already", MaxCalls)
+	}
 }

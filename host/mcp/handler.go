@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/world"
@@ -14,7 +15,9 @@ type Handler struct {
 	cfg   Config
 	door  surface.Door
 	slots chan struct{}
-	tools toolCache
+	// waiting are calls without a slot yet. What waits longer than a client does is of no use.
+	waiting atomic.Int64
+	tools   toolCache
 }
 
 // New makes the surface.
@@ -84,8 +87,13 @@ func badEnvelope(why string) surface.Reply {
 	return surface.RPCError(http.StatusBadRequest, "", surface.Error{Code: surface.CodeInvalidRequest, Message: "invalid request: " + why})
 }
 
-// slot takes one of the slots, or waits for one as long as ctx allows.
+// slot takes one of the slots, or waits for one as long as ctx allows. Where MaxWaiting
+// wait already it is KindCapacity at once.
 func (h *Handler) slot(ctx context.Context) (release func(), err error) {
+	defer h.waiting.Add(-1)
+	if h.waiting.Add(1) > MaxWaiting {
+		return nil, world.Errorf(world.KindCapacity, "mcp.slot", "%d calls already wait for a slot", MaxWaiting)
+	}
 	select {
 	case h.slots <- struct{}{}:
 		return sync.OnceFunc(func() { <-h.slots }), nil

@@ -217,6 +217,41 @@ func TestNoSlot(t *testing.T) {
 	})
 }
 
+// TestTooManyWait: beyond those that may wait for a slot a call is turned away at once.
+func TestTooManyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeHost{t: t}
+		h := New(f.config())
+		for range Slots {
+			h.slots <- struct{}{}
+		}
+		var wg sync.WaitGroup
+		answers := make(chan string, MaxWaiting)
+		for range MaxWaiting {
+			wg.Go(func() { answers <- post(h, token, readCall).Body.String() })
+		}
+		synctest.Wait()
+		begun := time.Now()
+		want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"host callback capacity exceeded"}}`
+		if got := post(h, token, readCall).Body.String(); got != want || time.Since(begun) != 0 {
+			t.Errorf("one too many: %s after %v", got, time.Since(begun))
+		}
+		for range Slots {
+			<-h.slots
+		}
+		wg.Wait()
+		close(answers)
+		for a := range answers {
+			if !strings.Contains(a, `"structuredContent"`) {
+				t.Errorf("answer %s", a)
+			}
+		}
+		if n := h.waiting.Load(); n != 0 {
+			t.Errorf("%d still count as waiting", n)
+		}
+	})
+}
+
 // TestDeadlines: what does not end is answered all the same.
 func TestDeadlines(t *testing.T) {
 	ctxEnd := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
