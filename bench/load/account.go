@@ -88,7 +88,9 @@ func (a account) err() error {
 // verify proves the whole store.
 func (l *loader) verify(ctx context.Context) (string, error) {
 	argv := append(l.daemonCommand(), "verify", "--deep", "--db", l.place.db)
-	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stderr = l.log // it tells there how far it is
+	out, err := cmd.Output()
 	said := strings.ReplaceAll(strings.TrimSpace(string(out)), l.place.db, "the store")
 	if err != nil {
 		return said, fmt.Errorf("verify --deep: %w: %s", err, said)

@@ -37,7 +37,9 @@ func lines[T any](all []T, x func(T) float64, named ...named[T]) []series {
 	for _, n := range named {
 		s := series{name: n.name}
 		for _, one := range thin(all) {
-			s.x, s.y = append(s.x, x(one)), append(s.y, n.of(one))
+			if y := n.of(one); !math.IsNaN(y) {
+				s.x, s.y = append(s.x, x(one)), append(s.y, y)
+			}
 		}
 		out = append(out, s)
 	}
@@ -72,7 +74,7 @@ func decades(name string) scale {
 func nines() scale {
 	s := scale{name: "percentile", place: func(q float64) float64 { return -math.Log10(1 - q) }}
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999} {
-		s.ticks = append(s.ticks, chartdraw.Tick{Value: s.place(q), Label: fmt.Sprintf("%g", 100*q)})
+		s.ticks = append(s.ticks, chartdraw.Tick{Value: s.place(q), Label: fmt.Sprintf("%.6g", 100*q)})
 	}
 	return s
 }
@@ -85,9 +87,10 @@ func picture(file, title string, x, y scale, all []series) error {
 	grid := chartdraw.Style{StrokeColor: drawing.ColorFromHex("dddddd"), StrokeWidth: 1}
 	c := chartdraw.Chart{
 		Title: title, TitleStyle: text, Width: chartWide, Height: chartHigh,
-		Background: chartdraw.Style{Padding: chartdraw.Box{Top: 34, Left: 12, Right: 20, Bottom: 12}},
-		XAxis:      chartdraw.XAxis{Name: x.name, NameStyle: text, Style: text, GridMajorStyle: grid},
-		YAxis:      chartdraw.YAxis{Name: y.name, NameStyle: text, Style: text, GridMajorStyle: grid, AxisType: chartdraw.YAxisSecondary},
+		Background:     chartdraw.Style{Padding: chartdraw.Box{Top: 34, Left: 12, Right: 20, Bottom: 12}},
+		XAxis:          chartdraw.XAxis{Name: x.name, NameStyle: text, Style: text, GridMajorStyle: grid},
+		YAxis:          chartdraw.YAxis{Name: y.name, NameStyle: text, Style: text, GridMajorStyle: grid, AxisType: chartdraw.YAxisSecondary},
+		YAxisSecondary: chartdraw.HideYAxis(),
 	}
 	low, high, right := math.Inf(1), math.Inf(-1), math.Inf(-1)
 	for i, s := range all {
@@ -111,14 +114,12 @@ func picture(file, title string, x, y scale, all []series) error {
 	if high <= low {
 		high = low + 1
 	}
-	c.YAxis.Range = &chartdraw.ContinuousRange{Min: low, Max: high + (high-low)/20}
-	c.YAxis.Ticks = within(y.ticks, low, high)
-	c.XAxis.Ticks = within(x.ticks, 0, right)
+	c.YAxis.Ticks, c.XAxis.Ticks = within(y.ticks, low, high), within(x.ticks, 0, right)
 	if y.ticks == nil {
-		c.YAxis.ValueFormatter = func(v any) string { return fmt.Sprintf("%.0f", v) }
+		c.YAxis.Ticks = even(high)
 	}
 	if x.ticks == nil {
-		c.XAxis.ValueFormatter = func(v any) string { return fmt.Sprintf("%.0f", v) }
+		c.XAxis.Ticks = even(right)
 	}
 	c.Elements = []chartdraw.Renderable{chartdraw.LegendThin(&c, text)}
 	f, err := os.Create(file)
@@ -128,17 +129,44 @@ func picture(file, title string, x, y scale, all []series) error {
 	return errors.Join(c.Render(chartdraw.SVG, io.Writer(f)), f.Close())
 }
 
-// within are the ticks that a picture shows.
+// within are the ticks that a picture shows: those between, and the one on each side of
+// them, since a picture reaches from its first tick to its last.
 func within(ticks []chartdraw.Tick, low, high float64) (some []chartdraw.Tick) {
-	for _, t := range ticks {
-		if t.Value >= low-0.001 && t.Value <= high+(high-low)/20 {
+	for i, t := range ticks {
+		below := t.Value < low && i+1 < len(ticks) && ticks[i+1].Value > low
+		above := t.Value > high && i > 0 && ticks[i-1].Value < high
+		if below || above || (t.Value >= low && t.Value <= high) {
 			some = append(some, t)
 		}
 	}
-	if len(some) < 2 {
-		return nil
-	}
 	return some
+}
+
+// even are ticks at round numbers from 0 on.
+func even(high float64) (ticks []chartdraw.Tick) {
+	step := math.Pow(10, math.Floor(math.Log10(high)))
+	for _, part := range []float64{1, 2, 5, 10} {
+		if high/(step/part) >= 5 {
+			step /= part
+			break
+		}
+	}
+	for v := 0.0; ; v += step {
+		ticks = append(ticks, chartdraw.Tick{Value: v, Label: fmt.Sprintf("%.6g", v)})
+		if v >= high {
+			return ticks
+		}
+	}
+}
+
+// late is a time in milliseconds; a window in which nothing was answered has none.
+func late(of func(point) int64) func(point) float64 {
+	return func(p point) float64 {
+		if p.OK == 0 {
+			return math.NaN()
+		}
+		return float64(of(p)) / 1000
+	}
 }
 
 // draw writes the pictures of a run; what each shows is in its name.
@@ -158,9 +186,9 @@ func (s *summary) draw(prefix string) error {
 	}
 	return errors.Join(
 		picture(prefix+"-latency.svg", "Latency of what was answered", plain(seconds), decades("ms"), lines(s.Points, at,
-			named[point]{"p50", func(p point) float64 { return float64(p.P50) / 1000 }},
-			named[point]{"p99", func(p point) float64 { return float64(p.P99) / 1000 }},
-			named[point]{"max", func(p point) float64 { return float64(p.Max) / 1000 }})),
+			named[point]{"p50", late(func(p point) int64 { return p.P50 })},
+			named[point]{"p99", late(func(p point) int64 { return p.P99 })},
+			named[point]{"max", late(func(p point) int64 { return p.Max })})),
 		picture(prefix+"-rate.svg", "Answers a second", plain(seconds), plain(""), lines(s.Points, at,
 			named[point]{"ok", func(p point) float64 { return float64(p.OK) / p.Took }},
 			named[point]{"refused", func(p point) float64 { return float64(p.Refused) / p.Took }})),

@@ -94,6 +94,7 @@ type recorder struct {
 	bad     *hdrhistogram.Histogram   // refusals
 	points  []point
 	edge    time.Time // when the window that is filled began
+	stopped time.Time // when no more points were wanted, if so
 	current point
 	now     *hdrhistogram.Histogram
 	nowBad  *hdrhistogram.Histogram
@@ -150,10 +151,25 @@ func (r *recorder) cut(took time.Duration) {
 	r.nowBad.Reset()
 }
 
+// until leaves the points out that lie after a time. What ended then stays counted.
+func (r *recorder) until(t time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.roll(time.Now())
+	for n := len(r.points); n > 0 && r.start.Add(time.Duration(r.points[n-1].At*float64(time.Second))).After(t.Add(r.window/2)); n-- {
+		r.points = r.points[:n-1]
+	}
+	r.current, r.stopped = point{}, t
+}
+
 // end closes the last window, unless it is a small rest, and tells all.
 func (r *recorder) end() []point {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.stopped.IsZero() {
+		r.edge = r.stopped
+		return r.points
+	}
 	now := time.Now()
 	r.roll(now)
 	if rest := now.Sub(r.edge); r.current.OK > 0 && rest >= r.window/2 {

@@ -92,7 +92,7 @@ func (p *part) fill(rec *recorder, mix []kind) {
 		p.Tally.merge(rec.kinds[i])
 		p.Kinds = append(p.Kinds, byKind{k.name, rec.kinds[i].clone(), quantilesOf(rec.good[i])})
 	}
-	for q := 0.0; q < 0.99999; q = 1 - (1-q)*0.9 {
+	for q := 0.05; q < 0.99999; q = 1 - (1-q)*0.9 {
 		p.curve = append(p.curve, spot{q, float64(whole.ValueAtQuantile(100 * q))})
 	}
 }

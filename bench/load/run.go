@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -54,6 +56,7 @@ func (l *loader) run(ctx context.Context) (_ *summary, err error) {
 	w := l.watch(ctx)
 	perr := l.parts(ctx)
 	l.sum.Samples, l.sum.MissedSamples = w.end()
+	slices.SortFunc(l.sum.Points, func(a, b point) int { return cmp.Compare(a.At, b.At) })
 	if perr != nil {
 		return nil, perr
 	}
@@ -111,6 +114,7 @@ func (l *loader) overload(ctx context.Context, factor, much, rate float64, held 
 	g := l.traffic.open(ctx, after, rate, o.most, o.recovery)
 	f.wait()
 	g.wait()
+	rec.until(ended)
 	l.keep(part{Name: fmt.Sprintf("overload ×%g", factor), Rate: much, Due: f.due, Unsent: f.unsent}, rec)
 	p := l.keep(part{Name: fmt.Sprintf("after ×%g", factor), Rate: rate, Due: g.due, Unsent: g.unsent}, after)
 	usual := int64(0)
@@ -119,7 +123,11 @@ func (l *loader) overload(ctx context.Context, factor, much, rate float64, held 
 	}
 	ms := recovered(after.points, ended.Sub(l.start), 2*usual)
 	p.Recovered = &ms
-	l.logf("after an overload of ×%g it answered as before within %.0f ms", factor, ms)
+	if ms >= 0 {
+		l.logf("after an overload of ×%g it answered as before within %.0f ms", factor, ms)
+	} else {
+		l.logf("after an overload of ×%g it did not answer as before within %v", factor, o.recovery)
+	}
 }
 
 // calm is how many windows in a row must be good for the overload to be over.

@@ -30,6 +30,7 @@ import (
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/sandbox"
 	"ailang.dev/world/host/store/postgres"
+	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/tasks"
 	"ailang.dev/world/host/workbench"
 	"ailang.dev/world/host/world"
@@ -40,6 +41,10 @@ const (
 	HeaderTimeout = 10 * time.Second  // the arrival of a request's headers
 	IdleTimeout   = 120 * time.Second // a connection with nothing to do
 	MaxHeader     = 64 << 10          // bytes of a request's headers
+	MaxConns      = 16384             // connections at once, where there are descriptors for so many
+	// AnswerTimeout is a whole answer, from the request's headers on: longer than any call may
+	// take, and its answer after that. The surfaces give the writing alone much less.
+	AnswerTimeout = tasks.PostDeadline + surface.WriteTimeout
 	// StopTimeout is what calls under way get when the daemon is told to stop: a call's
 	// deadline and its aftermath.
 	StopTimeout = coordinator.CallDeadline + coordinator.Aftermath
@@ -282,8 +287,18 @@ func (d *Daemon) Handler(base string) http.Handler {
 		Refused: func(kind world.Kind) { core.Watch.refused(world.SurfaceMCP, kind) },
 	}))
 	d.mountTasks(mux, base, limits, watched)
-	mux.Handle("GET /metrics", d.readers(core.Watch.Metrics.Handler()))
+	mux.Handle("GET /metrics", d.readers(taken(core.Watch.Metrics.Handler())))
 	return core.Watch.Trace.Handler(&guard{next: mux, public: d.public, body: BodyTimeout})
+}
+
+// taken bounds how long a client may take over an answer: of the readings at once there are
+// few, and who does not take theirs must not keep the others out.
+func taken(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A recorder in a test has no connection.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(surface.WriteTimeout))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // readers lets those in that may read: everybody here, or with --private-reads who has a
@@ -334,7 +349,8 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 		return err
 	}
 	srv := &http.Server{
-		Handler: d.Handler(base), ReadHeaderTimeout: HeaderTimeout, IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader,
+		Handler: d.Handler(base), ReadHeaderTimeout: HeaderTimeout, IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, WriteTimeout: AnswerTimeout,
+		ConnState: d.core.Watch.connections(mostConns(descriptorLimit())).state,
 	}
 	sweeping, stopSweep := context.WithCancel(ctx)
 	defer stopSweep()

@@ -198,6 +198,13 @@ func (o *Observer) Effect(ctx context.Context, need world.Need, status broker.St
 	}
 }
 
+// connections bounds those to the listener, and tells of them.
+func (o *Observer) connections(most int) *conns {
+	c := newConns(most, o.Metrics.Shed)
+	o.Metrics.Connections(func() float64 { return float64(c.count()) })
+	return c
+}
+
 // Batch is told of each transaction of the store's writer.
 func (o *Observer) Batch(b sqlstore.Batch) {
 	m := metrics.Batch{Operations: len(b.Ops), Bytes: b.Bytes, Waiting: b.Waiting, Written: b.Written, Failed: b.Err != nil,

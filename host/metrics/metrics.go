@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,6 +60,8 @@ type Set struct {
 	ran       prometheus.Histogram
 	flush     prometheus.Histogram
 	lost      prometheus.Counter
+	shed      prometheus.Counter
+	conns     atomic.Pointer[func() float64]
 }
 
 // seconds are the buckets of durations, from half a millisecond to the deadline of a call.
@@ -91,6 +94,7 @@ func New(next func(ctx context.Context) (int64, error)) *Set {
 	s.spent = counter("world_budget_spent_total", "What effects cost their episodes.", "effect")
 	s.inFlight = prometheus.NewGauge(prometheus.GaugeOpts{Name: "world_calls_in_flight", Help: "Calls that run now."})
 	s.lost = prometheus.NewCounter(prometheus.CounterOpts{Name: "world_store_batches_lost_total", Help: "Transactions of the writer that did not become durable."})
+	s.shed = prometheus.NewCounter(prometheus.CounterOpts{Name: "world_connections_shed_total", Help: "Connections that were closed because there were too many."})
 	s.batchOps = histogram("world_store_batch_operations", "Operations of a transaction of the writer.", prometheus.ExponentialBuckets(1, 2, 10))
 	s.batchSize = histogram("world_store_batch_bytes", "Payload bytes of a transaction of the writer.", prometheus.ExponentialBuckets(256, 8, 7))
 	s.queued = histogram("world_store_queue_operations", "Operations that waited when a transaction began.", append([]float64{0}, prometheus.ExponentialBuckets(1, 2, 11)...))
@@ -99,6 +103,12 @@ func New(next func(ctx context.Context) (int64, error)) *Set {
 	s.flush = histogram("world_store_flush_seconds", "Time of the flush that makes a transaction durable.", seconds)
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "world_build_info", Help: "1, with the version as a label.", ConstLabels: prometheus.Labels{"version": world.Version}})
 	build.Set(1)
+	s.reg.MustRegister(s.shed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "world_connections", Help: "Open connections to the listener."}, func() float64 {
+		if count := s.conns.Load(); count != nil {
+			return (*count)()
+		}
+		return 0
+	}))
 	s.reg.MustRegister(s.inFlight, s.lost, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "world_log_entries", Help: "Entries of the log; -1 if it cannot be read now."}, func() float64 {
 			ctx, cancel := context.WithTimeout(context.Background(), headTimeout)
@@ -116,6 +126,12 @@ func New(next func(ctx context.Context) (int64, error)) *Set {
 func (s *Set) Handler() http.Handler {
 	return promhttp.HandlerFor(s.reg, promhttp.HandlerOpts{MaxRequestsInFlight: MaxAtOnce, Timeout: 5 * time.Second})
 }
+
+// Connections says where the open connections are counted.
+func (s *Set) Connections(count func() float64) { s.conns.Store(&count) }
+
+// Shed counts a connection that was closed because there were too many.
+func (s *Set) Shed() { s.shed.Inc() }
 
 // Begin counts a call that runs; call the answer at its end.
 func (s *Set) Begin() (end func()) {
