@@ -43,8 +43,11 @@ const (
 	MaxHeader     = 64 << 10          // bytes of a request's headers
 	MaxConns      = 16384             // connections at once, where there are descriptors for so many
 	// AnswerTimeout is a whole answer, from the request's headers on: longer than any call may
-	// take, and its answer after that. The surfaces give the writing alone much less.
+	// take, and its answer after that.
 	AnswerTimeout = tasks.PostDeadline + surface.WriteTimeout
+	// WriteTimeout is the taking of an answer by the client. Handlers that take their time
+	// begin it anew when they have one.
+	WriteTimeout = surface.WriteTimeout
 	// StopTimeout is what calls under way get when the daemon is told to stop: a call's
 	// deadline and its aftermath.
 	StopTimeout = coordinator.CallDeadline + coordinator.Aftermath
@@ -287,18 +290,8 @@ func (d *Daemon) Handler(base string) http.Handler {
 		Refused: func(kind world.Kind) { core.Watch.refused(world.SurfaceMCP, kind) },
 	}))
 	d.mountTasks(mux, base, limits, watched)
-	mux.Handle("GET /metrics", d.readers(taken(core.Watch.Metrics.Handler())))
-	return core.Watch.Trace.Handler(&guard{next: mux, public: d.public, body: BodyTimeout})
-}
-
-// taken bounds how long a client may take over an answer: of the readings at once there are
-// few, and who does not take theirs must not keep the others out.
-func taken(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A recorder in a test has no connection.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(surface.WriteTimeout))
-		next.ServeHTTP(w, r)
-	})
+	mux.Handle("GET /metrics", d.readers(core.Watch.Metrics.Handler()))
+	return core.Watch.Trace.Handler(&guard{next: mux, public: d.public, body: BodyTimeout, write: WriteTimeout})
 }
 
 // readers lets those in that may read: everybody here, or with --private-reads who has a

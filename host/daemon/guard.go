@@ -18,6 +18,7 @@ type guard struct {
 	next   http.Handler
 	public *url.URL      // nil without --public-url
 	body   time.Duration // how long a body that no handler reads may take
+	write  time.Duration // how long a client may take over an answer, unless a handler says otherwise
 }
 
 // publicPaths are all that the public name reaches.
@@ -31,6 +32,7 @@ var publicPaths = map[string]bool{
 var originExempt = map[string]bool{tasks.Path: true, metadataPath: true}
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.write))
 	if r.ContentLength != 0 {
 		// An answer that was given without reading the body still waits for the rest of it.
 		// Handlers that read set a limit of their own, and lift it.

@@ -5,6 +5,7 @@
 package metrics
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"sync"
@@ -122,10 +123,29 @@ func New(next func(ctx context.Context) (int64, error)) *Set {
 	return s
 }
 
-// Handler answers GET /metrics.
+// Handler answers GET /metrics. A reading is over when it is made, whoever is slow to take it.
 func (s *Set) Handler() http.Handler {
-	return promhttp.HandlerFor(s.reg, promhttp.HandlerOpts{MaxRequestsInFlight: MaxAtOnce, Timeout: 5 * time.Second})
+	read := promhttp.HandlerFor(s.reg, promhttp.HandlerOpts{MaxRequestsInFlight: MaxAtOnce, Timeout: 5 * time.Second, DisableCompression: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := page{ResponseWriter: w, status: http.StatusOK}
+		read.ServeHTTP(&p, r)
+		w.WriteHeader(p.status)
+		_, _ = w.Write(p.body.Bytes()) // a client that is gone is told nothing
+	})
 }
+
+// page keeps an answer until all of it is there.
+type page struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (p *page) WriteHeader(status int) { p.status = status }
+
+// Write implements http.ResponseWriter.
+func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
 
 // Connections says where the open connections are counted.
 func (s *Set) Connections(count func() float64) { s.conns.Store(&count) }
