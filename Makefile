@@ -6,7 +6,7 @@ PKGS ?= ./...
 TESTFLAGS ?=
 BENCHFLAGS ?=
 
-.PHONY: build test lint unit deps fuzz calendar bench clean
+.PHONY: build test lint unit deps fuzz calendar bench load soak clean
 
 build:
 	$(GO) build -o bin/ailang-worldd ./cmd/ailang-worldd
@@ -53,6 +53,18 @@ calendar:
 bench: build
 	$(GO) build -o bin/world-bench ./bench
 	bin/world-bench -worldd bin/ailang-worldd -cache bin/bench $(BENCHFLAGS)
+
+# What a daemon of its own bears: capacity, four fifths of it held, overloads. soak holds for half
+# an hour. Pictures and summaries go to LOADOUT.
+LOADFLAGS ?=
+LOADOUT ?= bin/load
+load: build
+	$(GO) build -o bin/world-load ./bench/load
+	bin/world-load -worldd bin/ailang-worldd -scratch bin -out $(LOADOUT)/load $(LOADFLAGS)
+
+soak: build
+	$(GO) build -o bin/world-load ./bench/load
+	bin/world-load -worldd bin/ailang-worldd -scratch bin -parts capacity,hold -hold 30m -window 10s -title "Half an hour at four fifths" -out $(LOADOUT)/soak $(LOADFLAGS)
 
 clean:
 	rm -rf bin

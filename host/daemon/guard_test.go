@@ -17,7 +17,7 @@ import (
 func TestABodyThatDoesNotComeHoldsNothing(t *testing.T) {
 	inner := http.NewServeMux()
 	inner.HandleFunc("GET /card", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	srv := httptest.NewServer(&guard{next: inner, body: 50 * time.Millisecond})
+	srv := httptest.NewServer(&guard{next: inner, body: 50 * time.Millisecond, write: time.Minute})
 	defer srv.Close()
 	for request, want := range map[string]int{
 		"POST /nothing HTTP/1.1\r\nHost: localhost":    404,
@@ -94,7 +94,7 @@ func TestGuard(t *testing.T) {
 		{name: "loopback beside a public name", host: "localhost", path: "/v1/head", public: true, want: served},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := &guard{next: inner, body: time.Second}
+			g := &guard{next: inner, body: time.Second, write: time.Minute}
 			if c.public {
 				g.public = public
 			}
