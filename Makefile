@@ -6,12 +6,12 @@ PKGS ?= ./...
 TESTFLAGS ?=
 BENCHFLAGS ?=
 
-.PHONY: build test lint unit deps fuzz calendar bench load soak clean
+.PHONY: build test lint tools vulns release unit deps fuzz calendar bench load soak clean
 
 build:
 	$(GO) build -o bin/ailang-worldd ./cmd/ailang-worldd
 
-test: deps lint unit
+test: deps lint vulns unit
 
 # axe-core judges the workbench. The official TypeScript client is a caller in the end-to-end tests, and a server of OpenAI's API is asked questions there; an npm package is one of
 # the repositories in which a day's work is done. The official conformance suite and the Inspector judge /mcp/, with the Node.js that they want.
@@ -26,6 +26,45 @@ lint:
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)
+
+# What judges the modules that are linked. They are modules of tools.mod, so that the daemon's own stay its own, and are built so that their bytes are
+# the same everywhere: an SBOM names its maker by its hash.
+tools:
+	@CGO_ENABLED=0 GOFLAGS=-trimpath GOWORK=off GOOS= GOARCH= $(GO) build -modfile=tools.mod -o bin/tools/ tool
+
+# A known vulnerability in what the daemon links and calls fails. Without the database nothing was checked: that is said, and fails nothing.
+VULNDB ?= https://vuln.go.dev
+VULNPKGS ?= ./cmd/ailang-worldd
+VULNLOG ?= bin/vulns.log
+vulns: tools
+	@out=$$(bin/tools/govulncheck -db $(VULNDB) $(VULNPKGS) 2>&1); rc=$$?; echo "$$out" | tee $(VULNLOG); \
+	case "$$rc:$$out" in 0:*) ;; \
+	1:"govulncheck: fetching vulnerabilities: "*) echo "*** NOT CHECKED for known vulnerabilities: their database cannot be reached ***" | tee -a $(VULNLOG);; \
+	*) exit 1;; esac
+
+# The archive of a release for the platform of GOOS and GOARCH, with its SBOM and the licences of all it is made of: the same bytes from the same
+# sources, Go, tar and gzip, in whatever folder; see docs/release.md. GOFLAGS and what else the environment says of builds has no part in it.
+TAR ?= tar
+version = $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' host/world/world.go)
+release = ailang-worldd-$(version)-$(shell $(GO) env GOOS)-$(shell $(GO) env GOARCH)
+release: export CGO_ENABLED = 0
+release: export GOFLAGS = -trimpath -buildvcs=false
+release: export GOWORK = off
+release: export GOEXPERIMENT =
+release: export GOAMD64 = v1
+release: export GOARM64 = v8.0
+release: tools
+	@[ ! -e bin/release ] || { chmod -R u+w bin/release && rm -rf bin/release; }
+	@mkdir -p bin/release/$(release)
+	@set -e; d=bin/release/$(release); \
+	$(GO) build -ldflags='-s -w' -o $$d/ailang-worldd ./cmd/ailang-worldd; \
+	bin/tools/cyclonedx-gomod bin -json -std -noserial -notimestamp -version v$(version) -output $$d/sbom.cdx.json $$d/ailang-worldd; \
+	GOROOT="$$($(GO) env GOROOT)" bin/tools/go-licenses save ./cmd/ailang-worldd --save_path $$d/licences 2>bin/licences.log || { cat bin/licences.log; exit 1; }; \
+	chmod -R u+w $$d/licences; mkdir $$d/licences/go; cp "$$($(GO) env GOROOT)/LICENSE" $$d/licences/go/; cp notices/*.txt $$d/licences/; \
+	cp LICENSE README.md CHANGELOG.md SECURITY.md $$d/; cp -r docs $$d/; \
+	cd $$d; find . -type f ! -name SHA256SUMS | LC_ALL=C sort | xargs sha256sum >SHA256SUMS; cd ..; \
+	$(TAR) --sort=name --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - $(release) | gzip -9n >$(release).tar.gz; \
+	sha256sum $(release).tar.gz | tee $(release).tar.gz.sha256
 
 unit:
 	@mkdir -p bin
