@@ -29,6 +29,7 @@ import (
 	"ailang.dev/world/host/policy"
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/sandbox"
+	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/surface"
 	"ailang.dev/world/host/tasks"
@@ -101,8 +102,9 @@ type Daemon struct {
 	library *corpus.Library
 	// sandbox is one for all handlers: runs in one worktree must know of one another.
 	sandbox *sandbox.Sandbox
-	// told is what was told of what is open, and still is. New uses it, and then watchOthers.
-	told map[world.InvocationID]bool
+	// unended are jobs of daemons that are no more whose end could not be recorded yet. New uses
+	// it, and then watchOthers.
+	unended []store.Invocation
 	// replica is read by the workbench; nil if there is none.
 	replica *postgres.Replica
 	// damaged are engines whose archived binary was not what its name says at the start.

@@ -10,33 +10,55 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-// watchEvery is how often it is looked for what other daemons left open that are no more.
-const watchEvery = 5 * time.Second
+// WatchEvery is how often it is looked for what other daemons left open that are no more.
+const WatchEvery = 5 * time.Second
 
-// tellAllOpen tells every intent that has no end and whose daemon is no more, page by page,
-// each once while it is open.
+// tellAllOpen tells every intent that has no end and whose daemon is no more, page by page.
 func (d *Daemon) tellAllOpen(ctx context.Context) error {
-	list := d.core.Store.Unresolved
 	if shared, ok := d.core.Store.(store.Shared); ok {
-		list = shared.Orphans
+		return d.tellAdopted(ctx, shared)
 	}
-	open := make(map[world.InvocationID]bool)
+	told := make(map[world.InvocationID]bool)
 	for after := int64(0); ; {
-		page, next, err := list(ctx, after, store.MaxPage)
+		page, next, err := d.core.Store.Unresolved(ctx, after, store.MaxPage)
 		if err != nil {
 			return err
 		}
 		for _, inv := range page {
-			if !d.told[inv.ID] && !open[inv.ID] {
+			if !told[inv.ID] {
+				told[inv.ID] = true
 				d.resolve(ctx, inv)
 			}
-			open[inv.ID] = true
 		}
 		if after = next; after == 0 {
-			d.told = open
 			return nil
 		}
 	}
+}
+
+// tellAdopted tells what other daemons left open, each by the one that took it over, once. A job
+// whose end could not be recorded is ended by a later look.
+func (d *Daemon) tellAdopted(ctx context.Context, shared store.Shared) error {
+	again := d.unended
+	d.unended = nil
+	for _, inv := range again {
+		if !d.resolve(ctx, inv) {
+			d.unended = append(d.unended, inv)
+		}
+	}
+	for more := true; more; {
+		var open []store.Invocation
+		var err error
+		if open, more, err = shared.Adopt(ctx, store.MaxPage); err != nil {
+			return err
+		}
+		for _, inv := range open {
+			if !d.resolve(ctx, inv) {
+				d.unended = append(d.unended, inv)
+			}
+		}
+	}
+	return nil
 }
 
 // watchOthers tells what daemons left open that end while this one runs. A store that is this
@@ -45,7 +67,7 @@ func (d *Daemon) watchOthers(ctx context.Context) {
 	if _, ok := d.core.Store.(store.Shared); !ok {
 		return
 	}
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(WatchEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -59,17 +81,20 @@ func (d *Daemon) watchOthers(ctx context.Context) {
 	}
 }
 
-// resolve ends a job, whose processes are known to be no more, and tells all else.
-func (d *Daemon) resolve(ctx context.Context, inv store.Invocation) {
+// resolve ends a job, whose processes are known to be no more, and tells all else. It is false if
+// a job's end cannot be recorded now.
+func (d *Daemon) resolve(ctx context.Context, inv store.Invocation) bool {
 	jobs := &broker.Jobs{Store: d.core.Store}
 	switch ended, err := jobs.Lost(ctx, inv, d.core.Store.Object); {
 	case err != nil:
 		d.core.Config.Logf("%s ended with the last daemon, which cannot be recorded now: %v", inv.ID, err)
+		return false
 	case ended != "":
 		d.core.Config.Logf("%s", ended)
 	default:
 		d.tellOpen(inv)
 	}
+	return true
 }
 
 // tellOpen prints one line for each thing that was intended and whose end is not known. It

@@ -109,8 +109,10 @@ type Shared interface {
 	// GiveEpisode gives back what was taken. It waits for the database a short time at most;
 	// what could not be told then is told later.
 	GiveEpisode(l Lease)
-	// Orphans is Unresolved without the intents of this daemon, and of those that are alive.
-	Orphans(ctx context.Context, after int64, limit int) (open []Invocation, next int64, err error)
+	// Adopt makes up to limit open intents this daemon's whose daemon is no more, and gives their
+	// invocations; more says that there may be others. No two daemons that are alive are given
+	// the same one, and after an error none is forgotten: the next Adopt gives it.
+	Adopt(ctx context.Context, limit int) (open []Invocation, more bool, err error)
 }
 
 // Lease is that an episode is one daemon's for now. A write that brings one is KindCapacity,

@@ -108,9 +108,9 @@ func (f *fleet) told(all []*daemon) {
 	}
 	until := time.Now().Add(store_pg.WriterTTL + 15*time.Second)
 	for _, inv := range open {
-		for !strings.Contains(all[0].stderr.String(), string(inv.ID)) {
+		for !strings.Contains(all[0].stderr.String()+all[1].stderr.String(), string(inv.ID)) {
 			if time.Now().After(until) {
-				f.t.Fatalf("%s is open, and is not told:\n%s", inv.ID, all[0].stderr)
+				f.t.Fatalf("%s is open, and is not told:\n%s\n%s", inv.ID, all[0].stderr, all[1].stderr)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}

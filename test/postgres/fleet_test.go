@@ -33,6 +33,13 @@ import (
 var cluster *pgtest.Cluster
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == stepVerb {
+		if err := serveUntil(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, err := os.MkdirTemp("", "world-fleet-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -165,8 +172,14 @@ func (f *fleet) run(name string, args ...string) string {
 // start starts one more daemon and waits for its listening line.
 func (f *fleet) start(flags ...string) *daemon {
 	f.t.Helper()
+	return f.launch(f.bin, append([]string{"serve", "--db", f.db, "--bind", "127.0.0.1:0", "--workspace-root", filepath.Join(f.dir, "ws")}, flags...)...)
+}
+
+// launch starts a program that says where it listens, as serve does.
+func (f *fleet) launch(bin string, args ...string) *daemon {
+	f.t.Helper()
 	d := &daemon{stderr: &safeBuffer{}}
-	d.cmd = exec.Command(f.bin, append([]string{"serve", "--db", f.db, "--bind", "127.0.0.1:0", "--workspace-root", filepath.Join(f.dir, "ws")}, flags...)...)
+	d.cmd = exec.Command(bin, args...)
 	d.cmd.Stderr, d.cmd.Env = d.stderr, f.environ
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {

@@ -88,7 +88,7 @@ func (q rows) auditJournal(v *sqlstore.Visitor) error {
 func (q rows) auditPending(v *sqlstore.Visitor) error {
 	return q.each("SELECT seq, writer, sum FROM pending ORDER BY seq", nil, func(k *cols) error {
 		seq, writer := k.int(), k.text()
-		if err := k.prove("pending", seq, k.int(), sqlstore.SumOf("pending", []string{writer}, seq)); err != nil {
+		if err := k.prove("pending", seq, k.int(), sumPending(writer, seq)); err != nil {
 			if err := v.Derived(err); err != nil {
 				return err
 			}

@@ -75,7 +75,7 @@ func (b *buffer) pending(writer string) (all []statement) {
 			delete(closed, seq)
 			continue
 		}
-		seqs, sums = append(seqs, seq), append(sums, sqlstore.SumOf("pending", []string{writer}, seq))
+		seqs, sums = append(seqs, seq), append(sums, sumPending(writer, seq))
 	}
 	if len(seqs) > 0 {
 		all = append(all, statement{"INSERT INTO pending (seq, writer, sum) SELECT u.seq, $2, u.sum FROM unnest($1::bigint[], $3::bigint[]) AS u (seq, sum)",

@@ -23,6 +23,7 @@ type database struct {
 	side      *pgxpool.Pool
 	leases    leases
 	pulse     pulse
+	adopting  adopting
 	beatEvery time.Duration // BeatEvery, but in tests
 	beaten    chan struct{} // closed when the beat has ended
 	writer    *pgx.Conn     // nil while it must be opened anew

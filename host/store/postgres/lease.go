@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ailang.dev/world/host/store"
-	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/world"
 )
 
@@ -264,11 +263,4 @@ func (d *database) beatOnce() error {
 func (d *database) openSide(ctx context.Context) (err error) {
 	d.side, err = d.pool(ctx, sideConnections, func(c *pgx.ConnConfig) { c.RuntimeParams["synchronous_commit"] = "off" })
 	return err
-}
-
-// Orphans implements store.Shared.
-func (s *Store) Orphans(ctx context.Context, after int64, limit int) ([]store.Invocation, int64, error) {
-	return s.UnresolvedOf(ctx, after, limit, func(r sqlstore.Rows, after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
-		return r.(rows).orphans(s.db.writerID, s.db.pulse.grace(time.Now()), after, limit)
-	})
 }

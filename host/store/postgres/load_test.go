@@ -66,7 +66,7 @@ func TestLoadIsWholeOrNothing(t *testing.T) {
 	if got, want := whole(t, moved), whole(t, s); got != want || moved.ID() != s.ID() {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
-	if open, _, err := moved.Orphans(ctx, 0, 10); err != nil || len(open) != 1 || open[0].ID != in.Invocation {
+	if open, _, err := moved.Adopt(ctx, 10); err != nil || len(open) != 1 || open[0].ID != in.Invocation {
 		t.Fatalf("%+v, %v", open, err)
 	}
 	if _, err := moved.Append(ctx, storetest.Call("it goes on")); err != nil {

@@ -1,8 +1,6 @@
 package postgres
 
 import (
-	"time"
-
 	"github.com/jackc/pgx/v5"
 
 	"ailang.dev/world/host/store/sqlstore"
@@ -115,14 +113,6 @@ func (q rows) Journal(id world.InvocationID, limit int) ([]sqlstore.JournalRow, 
 func (q rows) Pending(after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
 	return list(q, scanJournal, "SELECT "+journalCols+" FROM pending JOIN journal ON journal.seq = pending.seq"+
 		" WHERE pending.seq > $1 ORDER BY pending.seq LIMIT $2", after, limit)
-}
-
-// orphans is Pending without the intents of this writer, and of those that are alive or were so
-// within grace.
-func (q rows) orphans(self string, grace time.Duration, after sqlstore.Seq, limit int) ([]sqlstore.JournalRow, error) {
-	return list(q, scanJournal, "SELECT "+journalCols+" FROM pending JOIN journal ON journal.seq = pending.seq"+
-		" WHERE pending.seq > $1 AND pending.writer <> $3 AND NOT EXISTS (SELECT 1 FROM writers WHERE writers.id = pending.writer AND writers.until > clock_timestamp() - $4::interval)"+
-		" ORDER BY pending.seq LIMIT $2", after, limit, self, grace)
 }
 
 func (q rows) Session(id world.Ref) (sqlstore.SessionRow, bool, error) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlstore"
@@ -19,7 +21,13 @@ func daemons(t *testing.T, n int) (all []*Store, database string) {
 	t.Helper()
 	database = cluster.Database(t)
 	for range n {
-		all = append(all, openStore(t, cluster.URL(database), sqlstore.Hooks{}))
+		// Their hearts beat when a test wants it, so that one that is to be no more stays so.
+		s, err := Open(ctx, Options{URL: cluster.URL(database), Logf: t.Logf, beatEvery: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		all = append(all, s)
 	}
 	if _, err := all[0].Commit(ctx, storetest.Genesis()); err != nil {
 		t.Fatal(err)
@@ -161,6 +169,7 @@ func TestEpisodeLease(t *testing.T) {
 		}
 	}
 	t.Run("one daemon's calls share it, another waits", func(t *testing.T) {
+		beat(t, a, b)
 		one, two := take(a, "shared"), take(a, "shared")
 		if one != two {
 			t.Fatalf("%+v, %+v", one, two)
@@ -174,6 +183,7 @@ func TestEpisodeLease(t *testing.T) {
 		b.GiveEpisode(l)
 	})
 	t.Run("who waits goes first", func(t *testing.T) {
+		beat(t, a, b)
 		l := take(a, "turns")
 		got := make(chan store.Lease)
 		go func() {
@@ -202,6 +212,7 @@ func TestEpisodeLease(t *testing.T) {
 		a.GiveEpisode(<-again)
 	})
 	t.Run("calls without a gap between them do not keep it for ever", func(t *testing.T) {
+		beat(t, a, b)
 		l := take(a, "busy")
 		a.db.leases.mu.Lock()
 		a.db.leases.m["busy"].since = time.Now().Add(-wantFor)
@@ -225,15 +236,16 @@ func TestEpisodeLease(t *testing.T) {
 		a.GiveEpisode(take(a, "busy"))
 	})
 	t.Run("an own intent is nobody else's", func(t *testing.T) {
+		beat(t, a, b)
 		in := storetest.Intent("a2a:own:call", "e", 1, 1000)
 		if _, err := b.IntendEffect(ctx, in); err != nil {
 			t.Fatal(err)
 		}
 		expire(t, database, b)
-		if open, _, err := b.Orphans(ctx, 0, 10); err != nil || len(open) != 0 {
+		if open, _, err := b.Adopt(ctx, 10); err != nil || len(open) != 0 {
 			t.Fatalf("%+v, %v", open, err)
 		}
-		if open, _, err := a.Orphans(ctx, 0, 10); err != nil || len(open) != 1 {
+		if open, _, err := a.Adopt(ctx, 10); err != nil || len(open) != 1 {
 			t.Fatalf("%+v, %v", open, err)
 		}
 		rec := world.NewObject("r", "test", []byte(`{"record":2}`))
@@ -242,8 +254,11 @@ func TestEpisodeLease(t *testing.T) {
 		}
 	})
 	t.Run("after the database was away all are taken to be alive for a while", func(t *testing.T) {
+		beat(t, a, b)
 		l := take(a, "away")
-		expire(t, database, a)
+		if err := cluster.Exec(database, "UPDATE writers SET until = clock_timestamp() - interval '1 second' WHERE id = '"+a.db.writerID+"'"); err != nil {
+			t.Fatal(err)
+		}
 		b.db.pulse.mu.Lock()
 		b.db.pulse.last = time.Now().Add(-time.Minute)
 		b.db.pulse.mu.Unlock()
@@ -255,17 +270,18 @@ func TestEpisodeLease(t *testing.T) {
 		a.GiveEpisode(l)
 	})
 	t.Run("the lease of a daemon that is no more is lost, and so are its writes", func(t *testing.T) {
+		beat(t, a, b)
 		l := take(a, "ep")
 		in := storetest.Intent("a2a:ep:before", "e", 1, 1000)
 		in.Lease = l
 		if _, err := a.IntendEffect(ctx, in); err != nil {
 			t.Fatal(err)
 		}
-		if open, _, err := b.Orphans(ctx, 0, 10); err != nil || len(open) != 0 {
+		if open, _, err := b.Adopt(ctx, 10); err != nil || len(open) != 0 {
 			t.Fatalf("the open intent of a daemon that is alive is told: %+v, %v", open, err)
 		}
 		expire(t, database, a)
-		if open, _, err := b.Orphans(ctx, 0, 10); err != nil || len(open) != 1 || open[0].ID != in.Invocation {
+		if open, _, err := b.Adopt(ctx, 10); err != nil || len(open) != 1 || open[0].ID != in.Invocation {
 			t.Fatalf("%+v, %v", open, err)
 		}
 		taken := take(b, "ep")
@@ -302,6 +318,7 @@ func TestEpisodeLease(t *testing.T) {
 		}
 	})
 	t.Run("what was given back and not told is given back by the beat", func(t *testing.T) {
+		beat(t, a, b)
 		l := take(a, "forgotten")
 		a.db.leases.mu.Lock()
 		delete(a.db.leases.m, "forgotten")
@@ -317,6 +334,7 @@ func TestEpisodeLease(t *testing.T) {
 		_ = l
 	})
 	t.Run("a daemon that is closed leaves its turns", func(t *testing.T) {
+		beat(t, a, b)
 		c := openStore(t, cluster.URL(database), sqlstore.Hooks{})
 		take(c, "left")
 		waits(a, "left")
@@ -326,6 +344,100 @@ func TestEpisodeLease(t *testing.T) {
 		a.GiveEpisode(take(a, "left"))
 	})
 	whole(t, a)
+}
+
+// TestAdopt leaves intents of two daemons open that are no more, and has others take them over at
+// once: each intent goes to one of them, also when an answer is lost, and again when that one is
+// no more.
+func TestAdopt(t *testing.T) {
+	all, database := daemons(t, 5)
+	const intents = 60
+	for i := range intents {
+		if _, err := all[i%2].IntendEffect(ctx, storetest.Intent(world.InvocationID(fmt.Sprint("a2a:ep:", i)), "e", 1, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heirs := all[2:]
+	adopt := func(s *Store, into map[world.InvocationID]int) {
+		for more := true; more; {
+			open, next, err := s.Adopt(ctx, 7)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			more = next
+			for _, inv := range open {
+				into[inv.ID]++
+			}
+		}
+	}
+	race := func() (total map[world.InvocationID]int) {
+		got := make([]map[world.InvocationID]int, len(heirs))
+		var wg sync.WaitGroup
+		for i, s := range heirs {
+			got[i] = map[world.InvocationID]int{}
+			wg.Go(func() { adopt(s, got[i]) })
+		}
+		wg.Wait()
+		total = map[world.InvocationID]int{}
+		for _, m := range got {
+			for id, n := range m {
+				total[id] += n
+			}
+		}
+		return total
+	}
+	beat(t, all...)
+	if got := race(); len(got) != 0 {
+		t.Fatalf("of daemons that are alive: %v", got)
+	}
+	expire(t, database, all[0])
+	all[1].Close()
+	got := race()
+	for id, n := range got {
+		if n != 1 {
+			t.Errorf("%s was taken over %d times", id, n)
+		}
+	}
+	if len(got) != intents {
+		t.Errorf("%d of %d", len(got), intents)
+	}
+	if got := race(); len(got) != 0 {
+		t.Errorf("again: %v", got)
+	}
+	whole(t, heirs[0])
+
+	// One takes all over and gets no answer; the next try gives them.
+	heirs[0].Close()
+	heirs[1].Close()
+	last := heirs[2]
+	mine := map[world.InvocationID]int{}
+	adopt(last, mine)
+	if len(mine) == 0 {
+		t.Fatal("nothing of those that were closed")
+	}
+	last.Close()
+	lost := all[0] // it is alive again, and has none
+	beat(t, lost)
+	open, _, err := lost.Adopt(ctx, intents)
+	if err != nil || len(open) != intents {
+		t.Fatalf("%d of %d, %v", len(open), intents, err)
+	}
+	rows, err := lost.db.side.Query(ctx, "SELECT seq FROM pending ORDER BY seq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seqs, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.db.adopting.unsure = seqs // as if its answer had been lost
+	again := map[world.InvocationID]int{}
+	adopt(lost, again)
+	if len(again) != intents {
+		t.Errorf("%d of %d after an answer was lost", len(again), intents)
+	}
+	whole(t, lost)
 }
 
 // TestPulse has beats come in time, late, and in time again.
@@ -350,10 +462,20 @@ func TestPulse(t *testing.T) {
 	}
 }
 
+// beat has daemons say that they are alive.
+func beat(t *testing.T, all ...*Store) {
+	t.Helper()
+	for _, s := range all {
+		if err := s.db.beatOnce(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // expire lets a daemon's time be over.
 func expire(t *testing.T, database string, s *Store) {
 	t.Helper()
-	if err := cluster.Exec(database, "UPDATE writers SET until = clock_timestamp() - interval '1 second' WHERE id = '"+s.db.writerID+"'"); err != nil {
+	if err := cluster.Exec(database, "UPDATE writers SET until = clock_timestamp() - interval '1 hour' WHERE id = '"+s.db.writerID+"'"); err != nil {
 		t.Fatal(err)
 	}
 }

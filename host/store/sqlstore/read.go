@@ -174,8 +174,7 @@ func (s *Store) Unresolved(ctx context.Context, after int64, limit int) ([]store
 	return s.UnresolvedOf(ctx, after, limit, Rows.Pending)
 }
 
-// UnresolvedOf is Unresolved of those intents that pending lists, which is one of Rows.Pending
-// or lists fewer.
+// UnresolvedOf is Unresolved of those intents that pending lists.
 func (s *Store) UnresolvedOf(ctx context.Context, after int64, limit int, pending func(r Rows, after Seq, limit int) ([]JournalRow, error)) ([]store.Invocation, int64, error) {
 	type result struct {
 		open []store.Invocation

@@ -105,7 +105,7 @@ CREATE TABLE pending (
   writer text   NOT NULL,
   sum    bigint NOT NULL
 );
-COMMENT ON TABLE pending IS 'the intents (journal kinds 1 and 4) that have no end yet, and who wrote them';
+COMMENT ON TABLE pending IS 'the intents (journal kinds 1 and 4) that have no end yet, and who wrote them or took them over';
 
 CREATE TABLE registry (
   seq      bigint PRIMARY KEY,
