@@ -122,9 +122,16 @@ func (s *server) cpu() (time.Duration, error) {
 
 // memory is its resident bytes now, and the most they ever were.
 func (s *server) memory() (now, most float64, err error) {
+	now, _, most, err = s.parts()
+	return now, most, err
+}
+
+// parts are its resident bytes now, those of them that are its own and not pages of files,
+// and the most there ever were.
+func (s *server) parts() (now, own, most float64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	field := func(name string) (kb float64) {
 		_, rest, _ := strings.Cut(string(b), "\n"+name+":")
@@ -133,8 +140,8 @@ func (s *server) memory() (now, most float64, err error) {
 		}
 		return kb * 1024
 	}
-	now, most = field("VmRSS"), field("VmHWM")
-	return now, most, err
+	now, own, most = field("VmRSS"), field("RssAnon"), field("VmHWM")
+	return now, own, most, err
 }
 
 // written is the bytes that it has sent on their way to a disk.

@@ -175,10 +175,10 @@ func (b *bench) starting(ctx context.Context) ([]table, error) {
 	if err != nil {
 		return nil, err
 	}
-	took, held := [2]cell{{Unit: millis}, {Unit: millis}}, [2]cell{{Unit: mega}, {Unit: mega}}
+	took, held, kept := [2]cell{{Unit: millis}, {Unit: millis}}, [2]cell{{Unit: mega}, {Unit: mega}}, [2]cell{{Unit: mega}, {Unit: mega}}
 	for r := -1; r < b.opt.starts; r++ {
 		for i, s := range sites {
-			ready, resident, err := b.startOnce(ctx, s)
+			ready, resident, own, err := b.startOnce(ctx, s)
 			if err != nil {
 				return nil, err
 			}
@@ -188,6 +188,7 @@ func (b *bench) starting(ctx context.Context) ([]table, error) {
 			took[i].Rounds = append(took[i].Rounds, float64(ready))
 			if resident > 0 {
 				held[i].Rounds = append(held[i].Rounds, resident)
+				kept[i].Rounds = append(kept[i].Rounds, own)
 			}
 		}
 	}
@@ -199,29 +200,31 @@ func (b *bench) starting(ctx context.Context) ([]table, error) {
 	return []table{{
 		Title: "Starting and resting",
 		Note: fmt.Sprintf("From the start of the process to the line that it listens, and what is resident once it has answered one call and has\n"+
-			"nothing to do; %d starts of each by turns. The binary has %s.", b.opt.starts, size),
+			"nothing to do; %d starts of each by turns. What is not the process's own are pages of the binary and of the store, which\n"+
+			"the kernel takes back when it needs them. The binary has %s.", b.opt.starts, size),
 		Head: []string{"", "large ÷ small", small + " entries", large + " entries"},
 		Rows: []row{
 			{"start, ms", []cell{per(took[1], took[0]), took[0], took[1]}},
 			{"resident, MB", []cell{per(held[1], held[0]), held[0], held[1]}},
+			{"of it the process's own, MB", []cell{per(kept[1], kept[0]), kept[0], kept[1]}},
 		},
 	}}, nil
 }
 
 // startOnce starts a daemon, lets it answer a call, looks at its memory and stops it.
-func (b *bench) startOnce(ctx context.Context, s *site) (ready time.Duration, resident float64, err error) {
+func (b *bench) startOnce(ctx context.Context, s *site) (ready time.Duration, resident, own float64, err error) {
 	srv, err := b.serve(ctx, s, b.daemonCommand())
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer func() { err = stopAll([]*server{srv}, err) }()
 	if _, err := newCaller(newClient(), srv.url, echoCall(s.tokens[0], worldEcho), b.nums).call(ctx); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	if now, _, merr := srv.memory(); merr == nil {
-		resident = now
+	if now, mine, _, merr := srv.parts(); merr == nil {
+		resident, own = now, mine
 	}
-	return srv.ready, resident, nil
+	return srv.ready, resident, own, nil
 }
 
 func (b *bench) binarySize() (string, error) {
