@@ -89,8 +89,9 @@ func TestHostileConnections(t *testing.T) {
 	if t.Failed() {
 		t.FailNow()
 	}
+	// Readers of the store that the crowd made it open stay open, up to their bound.
 	after := s.until("nothing left of the hostile", slack, func(st state) bool {
-		return st.connections == 0 && st.descriptors <= before.descriptors+tricklers/4 && st.goroutines <= before.goroutines+tricklers/4 && st.heap+st.stacks <= before.heap+before.stacks+64<<20
+		return st.connections == 0 && st.descriptors <= before.descriptors+32 && st.goroutines <= before.goroutines+tricklers/4 && st.heap+st.stacks <= before.heap+before.stacks+64<<20
 	})
 	t.Logf("an honest client was served %d times, within %v; before: %v; after: %v", calls, worst, before, after)
 	if calls < 10 {
