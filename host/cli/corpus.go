@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -211,17 +212,19 @@ func (a *app) listCorpora(ctx context.Context, dir string, lib *corpus.Library, 
 		return err
 	}
 	all := []corpus.Status{}
+	var bad error // one that cannot be read keeps no other from being shown
 	for _, name := range names {
 		st, err := lib.Status(ctx, name)
 		if err != nil {
-			return err
+			bad = cmp.Or(bad, err)
+			continue
 		}
 		all = append(all, st)
 	}
 	if asJSON {
-		return writeJSON(a.stdout, map[string]any{"corpora": all})
+		return cmp.Or(writeJSON(a.stdout, map[string]any{"corpora": all}), bad)
 	}
-	if len(all) == 0 {
+	if len(names) == 0 {
 		fmt.Fprintln(a.stderr, "no corpora; `ailang-worldd corpus add NAME PATH…` makes one")
 		return nil
 	}
@@ -229,8 +232,10 @@ func (a *app) listCorpora(ctx context.Context, dir string, lib *corpus.Library, 
 	for _, st := range all {
 		rows = append(rows, []string{st.Name, fmt.Sprint(st.Documents), fmt.Sprint(st.Passages), fmt.Sprintf("%.1f MB", float64(st.Bytes)/1e6)})
 	}
-	table(a.stdout, rows)
-	return nil
+	if len(all) > 0 {
+		table(a.stdout, rows)
+	}
+	return bad
 }
 
 func (a *app) listDocuments(ctx context.Context, lib *corpus.Library, name string, asJSON bool) error {

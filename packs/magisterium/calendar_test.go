@@ -64,6 +64,8 @@ func TestLiturgicalReadings(t *testing.T) {
 		{`{"when":"2027-07-29"}`, []string{"Saints Martha, Mary and Lazarus (memorial, white)", "Gospel: John 11:19-27", "or Luke 10:38-42", "Thursday of the Seventeenth Week in Ordinary Time (Lectionary 404)"}},
 		{`{"when":"2027-11-02"}`, []string{"Masses for the Dead"}},
 		{`{"when":"2027-08-06"}`, []string{"(feast of the Lord, white)", "Ordinary Time, week 18", "On a weekday one of the first and the second reading is read."}},
+		{`{"when":"18th Sunday in Ordinary Time 2028"}`, []string{"Transfiguration", "Not kept this year: Eighteenth Sunday in Ordinary Time; a celebration of higher rank is kept on this day."}},
+		{`{"when":"Saint Mark 2038"}`, []string{"Not kept this year: Saint Mark, Evangelist; a celebration of higher rank is kept on this day."}},
 		{`{"when":"2024-12-09"}`, []string{"transferred from 2024-12-08"}},
 		{`{"when":"2024-12-08"}`, []string{"Second Sunday of Advent", "Blessed Virgin Mary is transferred to 2024-12-09."}},
 	} {

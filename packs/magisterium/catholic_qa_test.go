@@ -189,6 +189,8 @@ func TestClaims(t *testing.T) {
 		{"Baptism forgives sins [1; 2]!", []string{"Baptism forgives sins! [1]"}, 0},
 		{"Baptism forgives sins [1-3].", []string{"Baptism forgives sins. [1]"}, 0},
 		{"Baptism forgives sins [1–2, 3].", []string{"Baptism forgives sins. [1]"}, 0},
+		{"Baptism forgives sins [passage 1].", []string{"Baptism forgives sins. [1]"}, 0},
+		{"Baptism forgives sins [^1].", []string{"Baptism forgives sins. [1]"}, 0},
 		{"Baptism forgives sins 【1】.", []string{"Baptism forgives sins. [1]"}, 0},
 		{"Baptism forgives sins, and a deacon baptises [1][2][3].", []string{"Baptism forgives sins, and a deacon baptises. [1 2]"}, 0},
 		{"[1] Baptism forgives sins.", []string{"Baptism forgives sins. [1]"}, 0},
@@ -309,8 +311,16 @@ func TestTheLargestAnswer(t *testing.T) {
 		}
 		return strings.Repeat(text, times)
 	}
+	varied := func(times int, marks string) string {
+		var b strings.Builder
+		for i := range times / max(worker.Shadow, 1) {
+			fmt.Fprintf(&b, "Grace%d, undeserved, é is God's own 2 help and not, X%d, for Peter III %s. ", i%7, i, marks)
+		}
+		return b.String()
+	}
 	for name, answer := range map[string]string{
 		"sentences": many("Grace is God's own help [1]. ", 64<<10/29),
+		"varied":    varied(300, "[1][2][3][4][5][6][7][8]"),
 		"letters":   many("a b ", 16<<10),
 		"marks":     many("[1", 32<<10),
 		"lines":     many("a\n", 32<<10),
@@ -326,7 +336,7 @@ func TestTheLargestAnswer(t *testing.T) {
 			continue
 		}
 		out := q.answered(answer)
-		if n := len(out["claims"].([]any)); n > 40 || name == "sentences" && n != 40 {
+		if n := len(out["claims"].([]any)); n > 40 || name == "sentences" && n != 1 {
 			t.Errorf("%s: %d claims", name, n)
 		}
 	}
@@ -380,5 +390,55 @@ func TestForeignDigits(t *testing.T) {
 		if out["answered"] != true || len(out["claims"].([]any)) != 1 {
 			t.Errorf("%s: %v", mark, out)
 		}
+	}
+}
+
+// TestWhatTurnsItsSourceRound: a sentence that says the contrary of its source in nearly its
+// words, or gives it another's name or number, is not kept; what says the same is.
+func TestWhatTurnsItsSourceRound(t *testing.T) {
+	for _, c := range []struct{ passage, yes, no string }{
+		{"Nobody can merit the first grace of conversion; moved by the Spirit we can then merit graces for others.",
+			"Nobody can merit the first grace of conversion. | Moved by the Spirit we can merit graces for others.",
+			"Everybody can merit the first grace of conversion. | We can merit the first grace of conversion. | Anybody can merit the first grace of conversion."},
+		{"The remarried whose first marriage is valid live in a state that contradicts God's law and may not receive communion as long as it lasts. They are not separated from the Church.",
+			"The remarried may not receive communion as long as it lasts. | The remarried are not separated from the Church.",
+			"The remarried whose first marriage is valid may receive communion as long as it lasts. | The remarried are separated from the Church."},
+		{"It does not mean that a pope cannot sin, nor that his private opinions, politics and everyday decisions are free from error.",
+			"It does not mean that a pope cannot sin.",
+			"A pope cannot sin. | His private opinions, politics and everyday decisions are free from error."},
+		{"Grace is the free and undeserved help that God gives us. The human person is able to know God.",
+			"Grace is the free and undeserved help of God. | The human person is able to know God.",
+			"Grace is the free and deserved help that God gives us. | The human person is unable to know God. | Grace isn't the free help that God gives us."},
+		{"The council did not accept\nthe teaching of Arius.", "The council did not accept the teaching of Arius. | The council didn't accept the teaching of Arius.",
+			"The council did accept the teaching of Arius. | The council accepted the teaching of Arius."},
+		{"The council doesn’t bind the conscience of its members.", "The council does not bind the conscience of its members.", "The council does bind the conscience of its members."},
+		{"There are seven sacraments, instituted by Christ.", "There are seven sacraments instituted by Christ.", "There are eight sacraments instituted by Christ. | There are 8 sacraments instituted by Christ."},
+		{"Pius IX opened the council at Rome in 1869. The Assumption was defined in 1950.", "Pius IX opened the council at Rome in 1869. | The Assumption was defined in 1950.",
+			"Pius X opened the council at Rome in 1869. | Pius XII opened the council at Rome in 1869. | Pius IX opened the council at Rome in 1950."},
+		{"The council of Constantinople met under the emperor Theodosius I in 381.", "The council of Constantinople met under Theodosius I in 381.",
+			"The council of Constance met under the emperor Theodosius I in 381."},
+		{"The feast of Christmas is kept on 25 December by the whole Church.", "The Church keeps the feast of Christmas on 25 December.", "The Church keeps the feast of Christ on 25 December. | Popes keep the feast of Christmas on 24 December."},
+		{"3 popes claimed the see of Rome at once.", "3 popes claimed the see of Rome at once.", "4 popes claimed the see of Rome at once."},
+	} {
+		q := newQA(t)
+		q.passages = nil
+		q.put("d", "About", "1", "", c.passage)
+		for kept, sentences := range map[bool]string{true: c.yes, false: c.no} {
+			for sentence := range strings.SplitSeq(sentences, " | ") {
+				out := q.answered(strings.TrimSuffix(sentence, ".") + " [1].")
+				if out["answered"] != kept {
+					t.Errorf("of %q\n kept %v: %q", c.passage, out["answered"], sentence)
+				}
+			}
+		}
+	}
+}
+
+// TestOneSentenceOnce: what a model says twice is said once.
+func TestOneSentenceOnce(t *testing.T) {
+	q := newQA(t)
+	out := q.answered(strings.Repeat("Baptism forgives sins [1]. ", 50))
+	if got := claimsOf(out); len(got) != 1 || out["dropped"] != 49.0 {
+		t.Errorf("%v, dropped %v", got, out["dropped"])
 	}
 }

@@ -2,7 +2,7 @@
 // readings and its saints. The scope is general-roman, over which particular calendars are
 // laid. It owns the payload, which calendars there are, and the form of the answer; roman has
 // the rules of the calendar, lectionary the table of readings, and when the words for a date.
-// It looks at nothing but the clock and zones that are compiled in. Answers spec/20-calendar.md.
+// It looks at nothing but the clock and the zones of the system, or, where it has none, those compiled in. Answers spec/20-calendar.md.
 package calendar
 
 import (

@@ -63,6 +63,9 @@ func saints(d *roman.Day) []saint {
 		all = append(all, saint{Celebration: c, Kept: kept})
 	}
 	for _, o := range d.Omitted {
+		if o.ID == d.Proper.ID {
+			continue
+		}
 		all = append(all, saint{o.Celebration, "no", o.Why, o.To})
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -78,6 +79,7 @@ func newDesk(t *testing.T, files map[string]string) *desk {
 func (d *desk) write(files map[string]string) {
 	d.Helper()
 	for name, text := range files {
+		must(d.T, os.MkdirAll(filepath.Dir(filepath.Join(d.files, name)), 0o755))
 		must(d.T, os.WriteFile(filepath.Join(d.files, name), []byte(text), 0o644))
 	}
 }
@@ -561,5 +563,71 @@ func TestTheListIsTrue(t *testing.T) {
 	must(t, err)
 	if n != 2 || told != "line 1 of the list: it cannot be read" {
 		t.Errorf("%d documents, %q", n, told)
+	}
+}
+
+// TestWhatIsLostIsTold: an index that is lost is not made anew empty by whoever adds, a list that
+// is lost is written again, and a rebuild leaves out nothing that the index has.
+func TestWhatIsLostIsTold(t *testing.T) {
+	d := newDesk(t, three)
+	before := dump(t, d.dir)
+	index, list := filepath.Join(d.dir, "library.db"), filepath.Join(d.dir, "library.list")
+	must(t, d.lib.Close())
+	must(t, os.Rename(index, index+".away"))
+	if _, err := corpus.OpenWriter(t.Context(), d.dir, "library"); world.KindOf(err) != world.KindIntegrity || !strings.Contains(err.Error(), "corpus rebuild library") {
+		t.Errorf("an add to a lost index: %v", err)
+	}
+	if names, err := corpus.Names(d.dir); err != nil || !slices.Equal(names, []string{"library"}) {
+		t.Errorf("%v %v", names, err)
+	}
+	must(t, os.Rename(index+".away", index))
+	must(t, os.Remove(list))
+	d.write(map[string]string{"new.txt": "New\n\nOf grace.\n"})
+	d.add()
+	must(t, d.lib.Close())
+	lines, err := os.ReadFile(list)
+	must(t, err)
+	if n := strings.Count(string(lines), "\n"); n != len(three)+1 {
+		t.Errorf("%d lines", n)
+	}
+	// A list that lost its beginning.
+	must(t, os.WriteFile(list, lines[strings.Index(string(lines), "\n")+1:], 0o600))
+	n, err := corpus.Rebuild(t.Context(), d.dir, "library", d.shelf, func(id string, err error) { t.Errorf("%s: %v", id, err) })
+	must(t, err)
+	if n != len(three)+1 {
+		t.Errorf("%d documents", n)
+	}
+	for k := range before {
+		if _, ok := dump(t, d.dir)[k]; !ok {
+			t.Errorf("%s is gone", k)
+		}
+	}
+}
+
+// TestRebuildKeepsIDs: of an id that the list has twice, as after a kill before the index was
+// written, the document keeps it that had it, and the other takes none that is another's.
+func TestRebuildKeepsIDs(t *testing.T) {
+	d := newDesk(t, map[string]string{"b/readme.md": "# B\n\nOf grace.\n", "c/readme.md": "# C\n\nOf grace.\n"})
+	list := filepath.Join(d.dir, "library.list")
+	lines, err := os.ReadFile(list)
+	must(t, err)
+	killed := strings.ReplaceAll(strings.SplitAfter(string(lines), "\n")[0], "b/readme", "a/readme")
+	must(t, os.WriteFile(list, append([]byte(killed), lines...), 0o600))
+	ids := func() map[string]string {
+		all, err := d.lib.Documents(t.Context(), "library", "", 10)
+		must(t, err)
+		of := map[string]string{}
+		for _, doc := range all {
+			of[filepath.Base(filepath.Dir(doc.Origin))] = doc.ID
+		}
+		return of
+	}
+	if got := ids(); got["b"] != "readme" || got["c"] != "readme-2" {
+		t.Fatalf("%v", got)
+	}
+	n, err := corpus.Rebuild(t.Context(), d.dir, "library", d.shelf, func(id string, err error) { t.Errorf("%s: %v", id, err) })
+	must(t, err)
+	if got := ids(); n != 3 || got["b"] != "readme" || got["c"] != "readme-2" || got["a"] != "readme-3" {
+		t.Errorf("%d documents: %v", n, got)
 	}
 }

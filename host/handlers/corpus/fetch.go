@@ -58,6 +58,7 @@ func (l *Library) Fetch(ctx context.Context, name string, w Want, objects Object
 	if w.Offset < 0 {
 		return nil, refusal("offset must be 0 or more, not %d", w.Offset)
 	}
+	w.Document = strings.TrimPrefix(w.Document, objectRoute) // as answers name their sources
 	f := &Fetched{}
 	err := l.read(ctx, "corpus.Fetch", name, func(c *sqlite.Conn, _ meta) error {
 		found := false
@@ -184,7 +185,7 @@ func unknownDocument(c *sqlite.Conn, name, id string) error {
 	var near []string
 	add := func(st *sqlite.Stmt) error { near = append(near, st.ColumnText(0)); return nil }
 	like := DocumentID(id)
-	err := exec(c, "SELECT id FROM documents WHERE instr(id, ?) > 0 OR instr(?, id) > 0 OR instr(folded, ?) > 0 ORDER BY id LIMIT ?", add, like, like, foldLine(strings.TrimSpace(id)), maxSuggestion)
+	err := exec(c, "SELECT id FROM documents WHERE instr(id, ?) > 0 OR length(id) >= 4 AND instr(?, id) > 0 OR instr(folded, ?) > 0 ORDER BY id LIMIT ?", add, like, like, foldLine(strings.TrimSpace(id)), maxSuggestion)
 	if err != nil {
 		return err
 	}

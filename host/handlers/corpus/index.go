@@ -11,16 +11,22 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
 )
 
 // An index comes into being whole, in a folder beside it, and then is given its name: nobody
 // sees one without its tables, whenever a process is killed.
 
-// open opens the index of a corpus to be changed, and makes one that is not there.
+// open opens the index of a corpus to be changed, and makes one that was never there. One that
+// is lost, of which the list is left, is a matter for a rebuild: an empty one in its place
+// would say that there are no documents.
 func (w *Writer) open() error {
 	path := indexPath(w.dir, w.name)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if there(w.dir, w.name) {
+			return damaged("corpus.OpenWriter", w.name, err)
+		}
 		if err := newIndex(w.dir, w.name); err != nil {
 			return err
 		}
@@ -30,8 +36,40 @@ func (w *Writer) open() error {
 		return err
 	}
 	w.conn = c
-	_, err = readMeta(c, w.name)
-	return err
+	if _, err = readMeta(c, w.name); err != nil {
+		return err
+	}
+	return w.keepList()
+}
+
+// keepList writes the list of an index that has lost it.
+func (w *Writer) keepList() error {
+	if _, err := os.Stat(listPath(w.dir, w.name)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	lines, err := listedIn(w.conn)
+	if err != nil || len(lines) == 0 {
+		return err
+	}
+	text, err := listText(lines)
+	if err != nil {
+		return err
+	}
+	return replaceFile(listPath(w.dir, w.name), text)
+}
+
+// listedIn are the lines of the documents that an index has.
+func listedIn(c *sqlite.Conn) ([]listed, error) {
+	var all []listed
+	err := exec(c, "SELECT id, origin, path, original, options, ref FROM documents ORDER BY seq", func(st *sqlite.Stmt) error {
+		l := listed{ID: st.ColumnText(0), Origin: st.ColumnText(1), Path: st.ColumnText(2), Options: st.ColumnText(4)}
+		var err1, err2 error
+		l.Original, err1 = hashref.Parse(st.ColumnText(3))
+		l.Ref, err2 = hashref.Parse(st.ColumnText(5))
+		all = append(all, l)
+		return errors.Join(err1, err2)
+	})
+	return all, err
 }
 
 // scratch makes an empty folder beside an index; one that a killed process left goes. It is

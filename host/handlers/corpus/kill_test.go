@@ -31,6 +31,14 @@ func (f folderStore) PutDocuments(_ context.Context, objects []world.Object) err
 	return nil
 }
 
+// Object reads an object back, for a rebuild.
+func (f folderStore) Object(_ context.Context, ref world.Ref) (world.Object, error) {
+	payload, err := os.ReadFile(filepath.Join(string(f), ref.Hex()))
+	o := world.Object{Payload: payload}
+	o.Hash = ref
+	return o, err
+}
+
 // TestAnAddThatIsKilled kills a process that adds, at any time; then the index holds whole
 // documents alone, and another add makes of it what one that was not killed makes.
 func TestAnAddThatIsKilled(t *testing.T) {
@@ -74,6 +82,15 @@ func TestAnAddThatIsKilled(t *testing.T) {
 	fresh.add()
 	if diff := cmp.Diff(dump(t, fresh.dir), dump(t, d.dir)); diff != "" {
 		t.Errorf("what was killed and completed is not what was made at once: %s", diff)
+	}
+	must(t, d.lib.Close())
+	for _, o := range d.shelf.all {
+		must(t, folderStore(filepath.Join(home, "objects")).PutDocuments(t.Context(), []world.Object{o}))
+	}
+	n, err := corpus.Rebuild(t.Context(), d.dir, "library", folderStore(filepath.Join(home, "objects")), func(id string, err error) { t.Errorf("%s: %v", id, err) })
+	must(t, err)
+	if diff := cmp.Diff(dump(t, fresh.dir), dump(t, d.dir)); diff != "" || n != 1000 || kills == 0 {
+		t.Errorf("killed %d times, then made anew of the list: %d documents: %s", kills, n, diff)
 	}
 	t.Logf("killed %d times", kills)
 }

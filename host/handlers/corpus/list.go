@@ -30,6 +30,8 @@ type listed struct {
 	Options  string    `json:"options"`
 	Ref      world.Ref `json:"ref"`
 	Gone     bool      `json:"gone,omitzero"`
+
+	indexed bool // the index has it by this id
 }
 
 // list is what the lines of a list come to.
@@ -113,8 +115,8 @@ func appendList(dir, name string, lines []listed) (undo func() error, err error)
 	if err != nil {
 		return nil, err
 	}
-	undo = func() error { return os.Truncate(path, end) }
-	if err = undo(); err == nil && end == 0 {
+	undo = func() error { return cutFile(path, end) }
+	if err = f.Truncate(end); err == nil && end == 0 {
 		err = syncDir(dir)
 	}
 	if err == nil {
@@ -127,6 +129,15 @@ func appendList(dir, name string, lines []listed) (undo func() error, err error)
 		return nil, errors.Join(err, undo())
 	}
 	return undo, nil
+}
+
+// cutFile shortens a file, durably.
+func cutFile(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
 }
 
 // wholeLines is where the last whole line of a list ends: what follows it was torn by a kill.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"zombiezen.com/go/sqlite"
+
 	"ailang.dev/world/host/world"
 )
 
@@ -46,6 +48,7 @@ func Rebuild(ctx context.Context, dir, name string, objects Objects, missing fun
 	if err != nil {
 		return 0, world.Wrap(world.KindInternal, "corpus.Rebuild", err)
 	}
+	list.there = withIndexed(indexPath(dir, name), list)
 	for _, n := range list.broken {
 		missing(fmt.Sprintf("line %d of the list", n), errors.New("it cannot be read"))
 	}
@@ -72,7 +75,15 @@ func fill(ctx context.Context, dir, name string, list []listed, objects Objects,
 	defer w.Close()
 	var batch []Entry
 	n, size := 0, 0
-	taken := map[string]bool{}
+	// Of an id that stands twice, since the index was not written after the list was, one keeps it;
+	// the other gets one that none has.
+	owner := map[string]string{}
+	for _, l := range list {
+		if _, twice := owner[l.ID]; !twice || l.indexed {
+			owner[l.ID] = l.Origin
+		}
+		w.reserved[l.ID] = true
+	}
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -98,8 +109,8 @@ func fill(ctx context.Context, dir, name string, list []listed, objects Objects,
 			continue
 		}
 		e := Entry{Name: l.ID, Origin: l.Origin, Path: l.Path, Original: l.Original, Options: l.Options, Doc: d, Object: o}
-		if !taken[l.ID] { // twice only if the index was not written after the list was
-			e.id, taken[l.ID] = l.ID, true
+		if owner[l.ID] == l.Origin {
+			e.id = l.ID
 		}
 		batch = append(batch, e)
 		if size += len(o.Payload); size >= batchBytes || len(batch) >= batchDocuments {
@@ -115,4 +126,32 @@ func fill(ctx context.Context, dir, name string, list []listed, objects Objects,
 		return 0, nil
 	}
 	return n, w.Finish(ctx)
+}
+
+// withIndexed is a list with what the index has and it has not, and knows which the index has.
+// An index that cannot be read adds nothing.
+func withIndexed(path string, l list) []listed {
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return l.there
+	}
+	defer c.Close()
+	have, err := listedIn(c)
+	if err != nil {
+		return l.there
+	}
+	place := map[string]int{}
+	for i, line := range l.there {
+		place[line.Origin] = i
+	}
+	for _, line := range have {
+		switch i, ok := place[line.Origin]; {
+		case ok:
+			l.there[i].indexed = l.there[i].ID == line.ID
+		case !l.gone[line.Origin]:
+			line.indexed = true
+			l.there = append(l.there, line)
+		}
+	}
+	return l.there
 }

@@ -43,7 +43,7 @@ func (w *Writer) idFor(e *Entry, before []Entry) (string, error) {
 			suffix := "-" + itoa(n)
 			id = strings.TrimRight(cut(base, maxID-len(suffix)), "-") + suffix
 		}
-		taken := false
+		taken := w.reserved[id]
 		for i := range before {
 			taken = taken || before[i].id == id && !before[i].Gone
 		}

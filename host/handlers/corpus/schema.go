@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"zombiezen.com/go/sqlite"
@@ -103,13 +105,15 @@ func Names(dir string) ([]string, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, world.Wrap(world.KindInternal, "corpus.Names", err)
 	}
-	var all []string
+	all := map[string]bool{} // also those whose index is lost
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".db"); ok && CheckName(name) == nil {
-			all = append(all, name)
+		for _, suffix := range []string{".db", ".list"} {
+			if name, ok := strings.CutSuffix(e.Name(), suffix); ok && CheckName(name) == nil {
+				all[name] = true
+			}
 		}
 	}
-	return all, nil
+	return slices.Sorted(maps.Keys(all)), nil
 }
 
 // sum is what a row proves itself by.

@@ -114,7 +114,7 @@ func (f Filters) where() (string, []any) {
 	if f.Document != "" {
 		add("(d.id = ? OR d.ref = ?)", f.Document, f.Document)
 	}
-	const isDate = "d.date GLOB '[0-9][0-9][0-9][0-9]*'"
+	const isDate = "(length(d.date) IN (4, 7, 10) AND d.date GLOB '[0-9][0-9][0-9][0-9]*')"
 	if f.From != "" {
 		add(isDate+" AND d.date >= substr(?, 1, length(d.date))", f.From)
 	}

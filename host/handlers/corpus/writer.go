@@ -29,7 +29,8 @@ type Writer struct {
 	lock      *os.File
 	conn      *sqlite.Conn
 	stem      *stemmer
-	next      map[string]int // the number that was last given to an id, by its name
+	next      map[string]int  // the number that was last given to an id, by its name
+	reserved  map[string]bool // ids that none gets anew
 }
 
 // OpenWriter opens a corpus to be changed, and makes one that is not there. While another
@@ -63,7 +64,7 @@ func lockCorpus(ctx context.Context, dir, name string) (*Writer, error) {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return &Writer{dir: dir, name: name, lock: f, stem: newStemmer(), next: map[string]int{}}, nil
+			return &Writer{dir: dir, name: name, lock: f, stem: newStemmer(), next: map[string]int{}, reserved: map[string]bool{}}, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) || ctx.Err() != nil || time.Now().After(until) {
 			f.Close()

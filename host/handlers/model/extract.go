@@ -45,6 +45,7 @@ type sentence struct {
 	passage int // index
 	at      int // in the passage
 	words   map[string]int
+	row     string // its stems, each between spaces
 	length  int
 	score   float64
 }
@@ -74,12 +75,14 @@ func (extractor) infer(ctx context.Context, r *request) (reply, error) {
 // surrounding is what stands round the sentences of a passage.
 type surrounding struct {
 	heading, text map[string]int
+	row           string // heading's stems, each between spaces
 }
 
 func pick(q topic, passages []passage, all []*sentence) []*sentence {
 	around := make([]surrounding, len(passages))
 	for i, p := range passages {
-		around[i] = surrounding{counted(stems(p.Title + " " + p.Section)), counted(stems(p.Text))}
+		heading := stems(p.Title + " " + p.Section)
+		around[i] = surrounding{counted(heading), counted(stems(p.Text)), row(heading)}
 	}
 	df, avg := frequencies(all)
 	best := 0.0
@@ -104,12 +107,25 @@ func pick(q topic, passages []passage, all []*sentence) []*sentence {
 	return picked
 }
 
+// numeral is one behind the name of a pope, a king or a council.
+var numeral = regexp.MustCompile(`^[ivxl]+$`)
+
+// numbered tells whether each numeral of a name stands behind the same word as there.
+func (s *sentence) numbered(name []string, a surrounding) bool {
+	for i, t := range name {
+		if pair := " " + strings.Join(name[max(i-1, 0):i+1], " ") + " "; i > 0 && numeral.MatchString(t) && !strings.Contains(s.row, pair) && !strings.Contains(a.row, pair) {
+			return false
+		}
+	}
+	return true
+}
+
 // covered is the share of the question's words, by weight, that a sentence and what is round
 // it have.
 func covered(q topic, s *sentence, a surrounding) float64 {
 	other := make(map[string]bool) // of a name that is not here whole: it is another's
 	for _, name := range q.names {
-		if slices.ContainsFunc(name, func(t string) bool { return s.words[t]+a.heading[t] == 0 }) {
+		if slices.ContainsFunc(name, func(t string) bool { return s.words[t]+a.heading[t] == 0 }) || !s.numbered(name, a) {
 			for _, t := range name {
 				other[t] = true
 			}
@@ -190,19 +206,24 @@ func withoutMarks(text string) string {
 	}
 }
 
+// plain writes all other brackets round: no mark comes of what stands in them.
+var plain = strings.NewReplacer("[", "(", "]", ")", "【", "(", "】", ")")
+
 func sentencesOf(passages []passage) []*sentence {
 	var all []*sentence
 	for i, p := range passages {
-		for at, text := range split(withoutMarks(p.Text)) {
+		for at, text := range split(plain.Replace(withoutMarks(p.Text))) {
 			if len(text) > maxSentence || len(strings.Fields(text)) < minWords || strings.HasSuffix(text, "?") || len(all) == maxConsidered {
 				continue
 			}
 			words := stems(text)
-			all = append(all, &sentence{text: text, passage: i, at: at, words: counted(words), length: len(words)})
+			all = append(all, &sentence{text: text, passage: i, at: at, words: counted(words), row: row(words), length: len(words)})
 		}
 	}
 	return all
 }
+
+func row(words []string) string { return " " + strings.Join(words, " ") + " " }
 
 func counted(words []string) map[string]int {
 	m := make(map[string]int, len(words))

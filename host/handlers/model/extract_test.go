@@ -28,6 +28,9 @@ func TestExtracts(t *testing.T) {
 		"Does baptism forgive sins?":                   "Baptism is the gate to the other sacraments. [3] By water and the word it forgives sins. (CCC 1213) [3]",
 		"Can somebody be baptized twice":               "Nobody can be baptised twice. [3]",
 		"Who won the World Cup in 2018?":               "",
+		"Which council met in 1900?":                   "",
+		"Who was Saint Catherine of Alexandria?":       "",
+		"What did the Council of Nicaea II confess?":   "",
 		"How do I make carbonara?":                     "",
 		"What is the?":                                 "",
 		"?!":                                           "",
@@ -147,6 +150,13 @@ func TestQuestionsInOtherWords(t *testing.T) {
 }
 
 func TestNoMarkComesOfOthers(t *testing.T) {
+	for _, mark := range []string{"【2】", "[**2**]", "[\u200b2]", "[ 2"} {
+		got, err := extractor{}.infer(t.Context(), &request{Question: "What is grace?", Passages: []passage{{1, "Grace", "1", "Grace is a gift of God " + mark + " to all."}}})
+		must(t, err)
+		if want := "Grace is a gift of God " + plain.Replace(mark) + " to all. [1]"; got.text != want {
+			t.Errorf("%q, want %q", got.text, want)
+		}
+	}
 	for text, want := range map[string]string{"sins [1[2]] of": "sins of", "a [1] b [2,3]": "a b", "a [[[1] 2] 3] b": "a b", "a [x] b": "a [x] b"} {
 		if got := withoutMarks(text); ownMarks.MatchString(got) || strings.Join(strings.Fields(got), " ") != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

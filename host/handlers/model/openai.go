@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -196,7 +198,7 @@ func (e *endpoint) read(ctx context.Context, key string, resp *http.Response) (r
 	limit := int64(maxEscape*e.model.MaxAnswer + maxReplyOverhead)
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	// Before it is cut, lest half a key be left.
-	told := fmt.Errorf("HTTP %d, %d bytes: %.*q", resp.StatusCode, len(raw), maxTold, e.withoutSecrets(key, string(raw)))
+	told := fmt.Errorf("HTTP %d, %d bytes: %.*q", resp.StatusCode, len(raw), maxTold, e.withoutSecrets(key, unescaped(string(raw))))
 	if why := status(resp.StatusCode); why != "" {
 		return reply{}, e.failed(key, "the model endpoint "+why, told)
 	}
@@ -214,8 +216,22 @@ func (e *endpoint) read(ctx context.Context, key string, resp *http.Response) (r
 	return got, nil
 }
 
+// escapes are the ways in which JSON may write a character that needs none.
+var escapes = regexp.MustCompile(`\\u[0-9a-fA-F]{4}|\\/`)
+
+// unescaped is a body with its characters as they are, so that no key hides in it.
+func unescaped(body string) string {
+	return escapes.ReplaceAllStringFunc(body, func(s string) string {
+		if s == `\/` {
+			return "/"
+		}
+		n, _ := strconv.ParseUint(s[2:], 16, 16)
+		return string(rune(n))
+	})
+}
+
 // minSecret is how long a configured header's value must be to be taken for a secret.
-const minSecret = 8
+const minSecret = 12
 
 // withoutSecrets takes the key, and the values of configured headers, out of a text: what an
 // endpoint repeats of them is told to nobody.

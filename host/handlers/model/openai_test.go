@@ -351,6 +351,14 @@ func TestNoSecretInAnAnswer(t *testing.T) {
 	var log said
 	got, err := perform(t, asked(t, s.URL, &log, func(m *Model) { m.Headers = map[string]string{"X-Team": team} }), payload("", nil))
 	must(t, err)
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, `{"error":"no such key \u0073k-`+strings.TrimPrefix(secret, "sk-")+`"}`)
+	}))
+	defer refusing.Close()
+	if _, err := perform(t, asked(t, refusing.URL, &log, nil), payload("", nil)); err == nil || !strings.Contains(err.Error(), "no such key [key]") {
+		t.Error(err)
+	}
 	if text := fmt.Sprint(got, log.String()); strings.Contains(text, secret) || strings.Contains(text, team) || !strings.Contains(text, "[key] and [header]") {
 		t.Errorf("%s", text)
 	}

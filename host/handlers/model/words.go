@@ -14,7 +14,7 @@ import (
 func stems(text string) []string {
 	var all []string
 	for _, w := range strings.FieldsFunc(fold(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if stop[w] || len(w) < 2 {
+		if stop[w] || len(w) < 2 && w != "v" && w != "x" { // which number popes
 			continue
 		}
 		all = append(all, stem(w))
@@ -69,7 +69,7 @@ func topicOf(question string) topic {
 		switch {
 		case common[w]:
 			a.words[w] = commonWeight
-		case named[w]:
+		case named[w], len(w) > 2 && strings.Trim(w, "0123456789") == "": // a year, a number of a book
 			a.words[w] = nameWeight
 		default:
 			a.words[w] = 1

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 )
@@ -154,8 +155,8 @@ func Parse(text []byte, general *Calendar) (*Calendar, error) {
 	if err := decode(text, &f); err != nil {
 		return nil, err
 	}
-	if !calendarID.MatchString(f.ID) || f.Name == "" {
-		return nil, fmt.Errorf("needs a name, and an id of a-z, 0-9 and -")
+	if !calendarID.MatchString(f.ID) || !isName(f.Name) {
+		return nil, fmt.Errorf("needs a name of one line, and an id of a-z, 0-9 and -")
 	}
 	if len(f.Celebrations) > maxCelebrations {
 		return nil, fmt.Errorf("has more than %d celebrations", maxCelebrations)
@@ -231,10 +232,15 @@ var classes = map[bool]map[Rank]int{
 
 var redTitles = []string{"martyr", "apostle", "evangelist"}
 
+// isName tells whether a text may stand in the line of an answer.
+func isName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) })
+}
+
 // check completes a row, and says what is wrong with it.
 func (r *row) check() error {
-	if !calendarID.MatchString(r.ID) || r.Name == "" {
-		return fmt.Errorf("needs a name, and an id of a-z, 0-9 and -")
+	if !calendarID.MatchString(r.ID) || !isName(r.Name) || slices.ContainsFunc(r.Titles, func(t string) bool { return !isName(t) }) || r.RankName != "" && !isName(r.RankName) {
+		return fmt.Errorf("needs a name of one line, and an id of a-z, 0-9 and -")
 	}
 	if r.class = classes[r.proper != ""][r.Rank]; r.class == 0 {
 		return fmt.Errorf("rank %q is none of solemnity, feast-of-the-lord, feast, memorial, optional", r.Rank)

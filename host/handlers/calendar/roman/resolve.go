@@ -23,6 +23,9 @@ func (m *making) resolve(i int) {
 	slices.SortStableFunc(saints, func(a, b placed) int { return cmp.Compare(a.Precedence, b.Precedence) })
 	if len(saints) > 0 && saints[0].Precedence <= 8 && saints[0].Precedence < d.Proper.Precedence {
 		d.Celebrations = []Celebration{saints[0].Celebration}
+		if d.Proper.Rank == Sunday {
+			d.Omitted = append(d.Omitted, Omitted{Celebration: d.Proper, Why: whyHigher})
+		}
 		for _, s := range saints[1:] {
 			d.omit(s, map[bool]string{true: whyFeast, false: whyHigher}[s.Precedence <= 8])
 		}
@@ -43,12 +46,18 @@ func (m *making) resolve(i int) {
 			why = whySunday
 		}
 		for _, s := range saints {
-			d.omit(s, why)
+			if why == whyNoSaints && s.Precedence <= 8 {
+				d.omit(s, whyHigher)
+			} else {
+				d.omit(s, why)
+			}
 		}
 	}
 }
 
-func (d *Day) omit(p placed, why string) { d.Omitted = append(d.Omitted, Omitted{Celebration: p.Celebration, Why: why}) }
+func (d *Day) omit(p placed, why string) {
+	d.Omitted = append(d.Omitted, Omitted{Celebration: p.Celebration, Why: why})
+}
 
 // privileged is a weekday of Lent, from 17 to 24 December, or in the octave of Christmas:
 // memorials are commemorations there.

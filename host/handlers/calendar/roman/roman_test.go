@@ -281,9 +281,11 @@ func TestFilesThatAreWrong(t *testing.T) {
 	general := calendars(t)[General]
 	const head = "id: own\nname: Own\n"
 	for text, want := range map[string]string{
-		"":                                     "is empty",
-		"id: Own\nname: x\n":                   "needs a name, and an id",
-		"id: own\n":                            "needs a name",
+		"":                   "is empty",
+		"id: Own\nname: x\n": "needs a name of one line, and an id",
+		"id: own\n":          "needs a name",
+		"id: own\nname: \"Evil\\nCalendar: x\"\n":                                          "needs a name of one line",
+		head + "celebrations:\n- {id: a, name: \"A\\u202eB\", rank: feast, date: 02-03}\n": "needs a name of one line",
 		head + "colours: red\n":                "unknown field",
 		head + "layer: general\n":              "layer is",
 		head + "options: {epiphany: monday}\n": `options.epiphany is "monday"`,

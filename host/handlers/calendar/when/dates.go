@@ -2,6 +2,7 @@ package when
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,6 +85,14 @@ func (p *parser) numeric(w []string) (time.Time, bool, error) {
 	return time.Time{}, false, nil
 }
 
+// ordinalWords are the ordinals from the first on.
+var ordinalWords = func() (all []string) {
+	for n := 1; roman.Ordinal(n) != ""; n++ {
+		all = append(all, strings.ToLower(roman.Ordinal(n)))
+	}
+	return all
+}()
+
 // monthOf is the month of a word, 0 if there is none.
 func monthOf(word string) time.Month {
 	for m := time.January; m <= time.December; m++ {
@@ -104,6 +113,7 @@ func (p *parser) spelled(w []string) (time.Time, bool, error) {
 			w = w[1:]
 		}
 	}
+	w = ordinals(w)
 	var left []string
 	month, day, year := time.Month(0), -1, 0
 	for i, x := range w {
@@ -112,6 +122,8 @@ func (p *parser) spelled(w []string) (time.Time, bool, error) {
 			month = m
 		case dayNumber.MatchString(x) && day < 0:
 			day = number(dayNumber.FindStringSubmatch(x)[1])
+		case day < 0 && slices.Contains(ordinalWords, x):
+			day = slices.Index(ordinalWords, x) + 1
 		case digits.MatchString(x) && len(x) >= 4 && year == 0 && i > 0:
 			year = yearOf(x)
 		case x != "the" && x != "of":

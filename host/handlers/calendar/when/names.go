@@ -23,6 +23,8 @@ var aliases = map[string]string{"easter": "easter-sunday", "easter day": "easter
 	"candlemas": "presentation-of-the-lord", "annunciation": "annunciation", "assumption": "assumption", "assumption of mary": "assumption",
 	"immaculate conception": "immaculate-conception", "all saint": "all-saints", "all saint day": "all-saints", "all soul": "all-souls", "all souls": "all-souls", "all souls day": "all-souls",
 	"birth of john baptist": "nativity-of-john-the-baptist", "nativity of john baptist": "nativity-of-john-the-baptist", "transfiguration": "transfiguration",
+	"first day of advent": "advent-1-sunday", "last sunday of advent": "advent-4-sunday", "first day of lent": "ash-wednesday", "thirty-fourth sunday in ordinary time": "christ-the-king",
+	"thirty-fourth sunday of ordinary time": "christ-the-king", "thirty-fourth sunday ordinary time": "christ-the-king", "last sunday ordinary time": "christ-the-king", "last sunday in ordinary time": "christ-the-king", "last sunday of ordinary time": "christ-the-king",
 	"exaltation of cross": "exaltation-of-the-cross", "nativity of mary": "nativity-of-mary", "visitation": "visitation"}
 
 // fixed are the days of aliases whose celebration may give way: the day is the civil one.
@@ -85,10 +87,8 @@ func ordinalOf(w []string) (string, int) {
 		return strings.ToLower(roman.Ordinal(number(n))), 1
 	}
 	if len(w) > 1 && (w[0] == "twenty" || w[0] == "thirty") {
-		for n := 1; n < 10; n++ {
-			if one := strings.ToLower(roman.Ordinal(n)); one == w[1] {
-				return w[0] + "-" + one, 2
-			}
+		if n := slices.Index(ordinalWords, w[1]); n >= 0 && n < 9 {
+			return w[0] + "-" + w[1], 2
 		}
 	}
 	return "", 0
@@ -107,8 +107,19 @@ func ordinals(w []string) []string {
 	return all
 }
 
+// counts tells whether words count weekdays, as in the first Friday of Lent, which is not the
+// Friday of its first week.
+func counts(w []string) bool {
+	return !slices.Contains(w, "week") && slices.ContainsFunc(w, func(w string) bool { return weekdayOf(w) > time.Sunday }) &&
+		slices.ContainsFunc(w, func(w string) bool {
+			word, _ := ordinalOf([]string{w})
+			return word != "" || slices.Contains(ordinalWords, w)
+		})
+}
+
 // identify finds the one celebration that words name; no words of a name are no error.
 func (b *Book) identify(w []string) (string, error) {
+	named := w
 	w = ordinals(w)
 	strict := strings.Join(without(w, article), " ")
 	if id := aliases[strict]; id != "" {
@@ -124,6 +135,9 @@ func (b *Book) identify(w []string) (string, error) {
 		func(n name) bool { return n.loose == loose },
 		func(n name) bool { return n.head == loose },
 		func(n name) bool {
+			if counts(named) || slices.Contains(core, "after") || slices.Contains(core, "before") {
+				return false // more of them would be another day
+			}
 			return !slices.ContainsFunc(core, func(w string) bool { return !slices.Contains(n.words, w) })
 		},
 	} {
@@ -151,7 +165,15 @@ func (b *Book) identify(w []string) (string, error) {
 // named reads the name of a day, with or without a year.
 func (p *parser) named(w []string) (time.Time, bool, error) {
 	year := 0
-	if last := w[len(w)-1]; digits.MatchString(last) && len(last) >= 4 {
+	if len(w) > 1 && slices.Contains([]string{"next", "this", "coming"}, w[0]) {
+		w = w[1:] // the coming one, which is meant without it too
+	}
+	if n := len(w); n > 2 && w[n-1] == "year" && (w[n-2] == "next" || w[n-2] == "this") {
+		if year = p.today.Year(); w[n-2] == "next" {
+			year++
+		}
+		w = w[:n-2]
+	} else if last := w[n-1]; digits.MatchString(last) && len(last) >= 4 {
 		year, w = yearOf(last), without(w[:len(w)-1], []string{"in"})
 	}
 	id, err := p.book.identify(w)

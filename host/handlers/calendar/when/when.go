@@ -97,7 +97,7 @@ func words(text string) []string {
 
 // spelt are words that are written in more than one way.
 var spelt = map[string]string{"st": "saint", "sts": "saint", "ss": "saint", "saints": "saint", "xmas": "christmas",
-	"todays": "today", "tomorrows": "tomorrow", "yesterdays": "yesterday", "sundays": "sunday", "our": "", "maundy": "holy", "whit": "pentecost", "whitsunday": "pentecost"}
+	"todays": "today", "tomorrows": "tomorrow", "yesterdays": "yesterday", "sundays": "sunday", "maundy": "holy", "whit": "pentecost", "whitsunday": "pentecost"}
 
 // filler are words that may stand before a date in a question about it.
 var filler = []string{"what", "whats", "which", "who", "whose", "is", "are", "was", "were", "will", "be", "the", "a", "reading", "readings", "mass", "masses", "saint", "feast", "feasts",
@@ -139,7 +139,7 @@ func (p *parser) date() (time.Time, error) {
 
 // read tries each form; known tells that the words are of a form, also if it means no date.
 func (p *parser) read(w []string) (t time.Time, known bool, err error) {
-	for _, form := range []func([]string) (time.Time, bool, error){p.relative, p.weekday, p.numeric, p.spelled, p.named} {
+	for _, form := range []func([]string) (time.Time, bool, error){p.relative, p.weekday, p.numeric, p.spelled, p.named, p.beside} {
 		if t, known, err = form(w); known {
 			return t, true, err
 		}
@@ -163,13 +163,7 @@ func (p *parser) relative(w []string) (time.Time, bool, error) {
 	if m == nil || strings.HasPrefix(text, "in ") == (m[3] != "") { // "in 3 days", or "3 days ago"
 		return time.Time{}, false, nil
 	}
-	n, ok := small[m[1]]
-	if !ok {
-		n, _ = strconv.Atoi(m[1]) // nine digits at most
-	}
-	if m[2] == "week" && n <= maxDays {
-		n *= 7
-	}
+	n := countOf(m)
 	if n > maxDays {
 		return time.Time{}, true, refuse("%q is too far away: at most %d days", text, maxDays)
 	}
@@ -177,6 +171,53 @@ func (p *parser) relative(w []string) (time.Time, bool, error) {
 		n = -n
 	}
 	return p.plus(n), true, nil
+}
+
+// beside reads a day that is counted from another: "the day after Christmas", "two weeks before
+// Easter", "the Sunday after All Saints".
+func (p *parser) beside(w []string) (time.Time, bool, error) {
+	i := slices.IndexFunc(w, func(w string) bool { return w == "after" || w == "before" })
+	if i < 1 || i == len(w)-1 || slices.ContainsFunc(w[i+1:], func(w string) bool { return w == "after" || w == "before" }) {
+		return time.Time{}, false, nil
+	}
+	sign := map[string]int{"after": 1, "before": -1}[w[i]]
+	left := without(w[:i], []string{"the"})
+	day := time.Weekday(-1)
+	n := 1
+	switch {
+	case len(left) == 1 && left[0] == "day":
+	case len(left) == 1 && weekdayOf(left[0]) >= 0:
+		day = weekdayOf(left[0])
+	default:
+		m := counted.FindStringSubmatch(strings.Join(left, " ") + " ago")
+		if m == nil {
+			return time.Time{}, false, nil
+		}
+		if n = countOf(m); n > maxDays {
+			return time.Time{}, true, refuse("%q is too far away: at most %d days", strings.Join(w, " "), maxDays)
+		}
+	}
+	from, known, err := p.read(w[i+1:])
+	if !known || err != nil {
+		return time.Time{}, known, err
+	}
+	t := from.AddDate(0, 0, sign*n)
+	for day >= 0 && t.Weekday() != day {
+		t = t.AddDate(0, 0, sign)
+	}
+	return t, true, nil
+}
+
+// countOf is the days of a match of counted.
+func countOf(m []string) int {
+	n, ok := small[m[1]]
+	if !ok {
+		n, _ = strconv.Atoi(m[1]) // nine digits at most
+	}
+	if m[2] == "week" && n <= maxDays {
+		n *= 7
+	}
+	return n
 }
 
 func (p *parser) plus(days int) time.Time { return p.today.AddDate(0, 0, days) }

@@ -45,7 +45,11 @@ func TestWordsForDates(t *testing.T) {
 		"What are the readings for next Sunday?": "2026-12-06", "saint of the day": "2026-12-01", "who is the saint of the day": "2026-12-01", "Readings of 28 March 2027, please": "2027-03-28",
 		"33rd Sunday in Ordinary Time 2027": "2027-11-14", "thirty third Sunday in Ordinary Time 2027": "2027-11-14", "Thirty-third Sunday of ordinary time 2027": "2027-11-14",
 		"4th Sunday of Easter 2027": "2027-04-18", "Tuesday of the 12th week in Ordinary Time 2027": "2027-06-22", "1st May 2027": "2027-05-01", "the 3rd of May": "2027-05-03", "22nd December": "2026-12-22",
-		"5th Sunday of Lent 2027": "2027-03-14",
+		"5th Sunday of Lent 2027": "2027-03-14", "twenty fifth December": "2026-12-25", "the twenty-fifth of December 2027": "2027-12-25",
+		"the day after Christmas": "2026-12-26", "day after Easter 2027": "2027-03-29", "two days before Ash Wednesday 2027": "2027-02-08", "the Sunday after Easter 2027": "2027-04-04",
+		"2 weeks after 28 March 2027": "2027-04-11", "Second Sunday after Christmas 2027": "2027-01-03", "Thursday after Ash Wednesday 2027": "2027-02-11", "day before Christmas": "2026-12-24",
+		"34th Sunday in Ordinary Time 2027": "2027-11-21", "last Sunday in Ordinary Time 2027": "2027-11-21", "last Sunday of Advent 2027": "2027-12-19", "first day of Lent 2027": "2027-02-10",
+		"next Easter": "2027-03-28", "this Christmas": "2026-12-25", "Easter next year": "2027-03-28", "Christmas this year": "2026-12-25", "Friday of the first week of Lent 2027": "2027-02-19",
 		"1970-01-01": "1970-01-01", "2199-12-31": "2199-12-31",
 	} {
 		got, err := b.Parse(text, today)
@@ -72,6 +76,7 @@ func TestWordsThatAreNoDate(t *testing.T) {
 		"3/4/2027": "ambiguous: day and month", "03.04.2027": "ambiguous: day and month", "3/4": "ambiguous: day and month", "28/3/27": "the year needs four digits", "27-03-28": "the year needs four digits",
 		"2027": "is a number", "20270328": "is a number", "March 2027": "is a month", "March": "is a month", "29 February 2027": "February 2027 has no day 29", "2027-02-30": "February 2027 has no day 30",
 		"2027-13-01": "no month 13", "13/14/2027": "ambiguous", "0 March 2027": "has no day 0", "Monday, 28 March 2027": "28 March 2027 is a Sunday, not a Monday", "30 February": "February 2026 has no day 30",
+		"first Friday of Lent 2027": "accepted is", "the second day after Christmas": "accepted is", "day after day after Easter": "accepted is", "the day after pigs": "accepted is",
 		"40th Sunday in Ordinary Time": "accepted is", "99th Sunday": "accepted is", "0th Sunday of Lent": "accepted is",
 		"1969-12-31": "1970 to 2199, not for 1969", "2200-01-01": "not for 2200", "99999-01-01": "not for 99999", "123456789012345-01-01": "none so late", "Easter 10000000000": "none so late", "Easter 1950": "not for 1950", "Easter 0000": "not for 0", "28 March 0000": "not for 0", "Easter 20277": "not for 20277",
 		"in 99999 days": "1970 to 2199", "in 999999999 weeks": "too far away", "Elizabeth": "Saint Elizabeth of Hungary; Saint Elizabeth of Portugal", "Paul 2027": "write more of the name",

@@ -78,7 +78,12 @@ type decoder struct{ pdf pdfReader }
 
 // decode makes the documents of one file. bad is told of parts of it that are left out, with
 // what names them behind the file's name.
-func (d *decoder) decode(ctx context.Context, path string, src []byte, bad func(part string, err error)) ([]made, error) {
+func (d *decoder) decode(ctx context.Context, path string, src []byte, bad func(part string, err error)) (all []made, err error) {
+	defer func() {
+		if recover() != nil { // a library's fault: one file keeps nothing else out
+			all, err = nil, reason("it cannot be read: what reads its kind fails on it")
+		}
+	}()
 	if len(bytes.TrimSpace(src)) == 0 {
 		return nil, reason("it is empty")
 	}
