@@ -30,16 +30,16 @@ type request struct {
 // kinds are all there is, in the order they are printed.
 func kinds() []kind {
 	return []kind{
-		{"mcp-echo", "/mcp/", 22, true, false, (*traffic).mcpEcho},
-		{"mcp-read", "/mcp/", 14, true, false, (*traffic).mcpRead},
-		{"mcp-write", "/mcp/", 6, true, false, (*traffic).mcpWrite},
-		{"a2a-echo", "/a2a/", 16, true, false, (*traffic).a2aEcho},
-		{"task", tasks.Path, 8, true, true, (*traffic).task},
-		{"mcp-list", "/mcp/", 6, false, false, (*traffic).mcpList},
-		{"v1-page", "/v1", 6, false, false, (*traffic).page},
-		{"v1-entry", "/v1", 10, false, false, (*traffic).entry},
-		{"v1-object", "/v1", 8, false, false, (*traffic).object},
-		{"workbench", "/workbench", 4, false, false, (*traffic).workbench},
+		{"mcp-echo", "/mcp/", 16, true, false, (*traffic).mcpEcho},
+		{"mcp-read", "/mcp/", 12, true, false, (*traffic).mcpRead},
+		{"mcp-write", "/mcp/", 5, true, false, (*traffic).mcpWrite},
+		{"a2a-echo", "/a2a/", 12, true, false, (*traffic).a2aEcho},
+		{"task", tasks.Path, 5, true, true, (*traffic).task},
+		{"mcp-list", "/mcp/", 10, false, false, (*traffic).mcpList},
+		{"v1-page", "/v1", 8, false, false, (*traffic).page},
+		{"v1-entry", "/v1", 14, false, false, (*traffic).entry},
+		{"v1-object", "/v1", 12, false, false, (*traffic).object},
+		{"workbench", "/workbench", 6, false, false, (*traffic).workbench},
 	}
 }
 

@@ -38,11 +38,12 @@ func newTraffic(mix []kind, base uint64, most int) *traffic {
 func (t *traffic) one(ctx context.Context, rec *recorder, due time.Time) {
 	n := t.number.Add(1)
 	k := t.pick(n)
+	sent := time.Now()
 	o := t.send(ctx, &t.mix[k], n)
 	if t.mix[k].entry {
 		t.ledger.add(o)
 	}
-	rec.add(k, due, o)
+	rec.add(k, due, sent, o)
 }
 
 // closed lets callers call one after the other until the time is over.

@@ -103,7 +103,7 @@ const (
 	usualSessions = 16
 	usualUsers    = 8
 	usualCallers  = 64
-	usualMost     = 2048
+	usualMost     = 512
 	usualShare    = 0.8
 )
 
@@ -133,7 +133,7 @@ const usage = `load puts a daemon under mixed traffic and says what it bore.
   load -rate 500 -parts hold                 a rate of your own
 
 Calls at a fixed rate are due at times of a Poisson process, and latency counts from when a call was
-due, sent or not. With -db the tools.echo, workspace-write and workspace-read transitions must be
+due, sent or not; that of a refusal counts from when it was sent. With -db the tools.echo, workspace-write and workspace-read transitions must be
 published (transitions publish --pack examples, --pack workspace); sessions and worktrees named
 load-… are made, and taken away at the end. What was called stays in the log.
 

@@ -109,9 +109,14 @@ func newRecorder(start time.Time, window time.Duration, kinds int) *recorder {
 	return r
 }
 
-// add counts a request of a kind that was due at a time and has ended now.
-func (r *recorder) add(k int, due time.Time, o outcome) {
+// add counts a request of a kind that was due at a time, was sent then or later, and has
+// ended now. An answer's time counts from when it was due, so that what a slow daemon keeps
+// from being sent is part of it; a refusal's from when it was sent, which is how fast it says no.
+func (r *recorder) add(k int, due, sent time.Time, o outcome) {
 	end := time.Now()
+	if o.verdict == refused {
+		due = sent
+	}
 	took := max(min(end.Sub(due).Microseconds(), longest), 1)
 	r.mu.Lock()
 	defer r.mu.Unlock()

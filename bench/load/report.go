@@ -66,7 +66,7 @@ type part struct {
 	Unsent    int64     `json:"unsent,omitempty"` // still waiting here when the part ended
 	Tally     tally     `json:"tally"`
 	quantiles           // of those that were ok
-	Refusals  quantiles `json:"refusals"` // of those that were refused
+	Refusals  quantiles `json:"refusals"` // of those that were refused, from when they were sent
 	Kinds     []byKind  `json:"kinds"`
 	Recovered *float64  `json:"recovered_ms,omitempty"` // -1: not within the part
 	curve     []spot
@@ -246,7 +246,7 @@ func (s *summary) markdown(out string) string {
 	if s.Capacity > 0 {
 		fmt.Fprintf(&b, "Capacity, in a closed loop: **%.0f answers a second**.\n\n", s.Capacity)
 	}
-	b.WriteString("| part | due/s | ok/s | refused | outcome unknown | wrong | not sent | p50 | p99 | p99.9 | max | refusals p50 | refusals p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| part | due/s | ok/s | refused | outcome unknown | wrong | not sent | p50 | p99 | p99.9 | max | a refusal, p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range s.Parts {
 		due := fmt.Sprintf("%d callers", p.Callers)
 		if p.Rate > 0 {

@@ -15,7 +15,7 @@ type Handler struct {
 	cfg   Config
 	door  surface.Door
 	slots chan struct{}
-	// waiting are calls without a slot yet. What waits longer than a client does is of no use.
+	// waiting are calls that wait for a slot.
 	waiting atomic.Int64
 	tools   toolCache
 }
@@ -87,12 +87,20 @@ func badEnvelope(why string) surface.Reply {
 	return surface.RPCError(http.StatusBadRequest, "", surface.Error{Code: surface.CodeInvalidRequest, Message: "invalid request: " + why})
 }
 
-// slot takes one of the slots, or waits for one as long as ctx allows. Where MaxWaiting
-// wait already it is KindCapacity at once.
+// room is KindCapacity where so many wait for a slot that one more is not begun. It is asked
+// before a call waits for its episode: to be turned away after that would be late.
+func (h *Handler) room() error {
+	if h.waiting.Load() >= MaxWaiting {
+		return world.Errorf(world.KindCapacity, "mcp.room", "%d calls wait for a slot", MaxWaiting)
+	}
+	return nil
+}
+
+// slot takes one of the slots, or waits for one as long as ctx allows, unless MaxQueue wait.
 func (h *Handler) slot(ctx context.Context) (release func(), err error) {
 	defer h.waiting.Add(-1)
-	if h.waiting.Add(1) > MaxWaiting {
-		return nil, world.Errorf(world.KindCapacity, "mcp.slot", "%d calls already wait for a slot", MaxWaiting)
+	if h.waiting.Add(1) > MaxQueue {
+		return nil, world.Errorf(world.KindCapacity, "mcp.slot", "%d calls wait for a slot", MaxQueue)
 	}
 	select {
 	case h.slots <- struct{}{}:

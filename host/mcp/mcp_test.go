@@ -217,7 +217,8 @@ func TestNoSlot(t *testing.T) {
 	})
 }
 
-// TestTooManyWait: beyond those that may wait for a slot a call is turned away at once.
+// TestTooManyWait: beyond those that may wait for a slot a call is turned away at once, and
+// before it waits for its episode.
 func TestTooManyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeHost{t: t}
@@ -235,6 +236,21 @@ func TestTooManyWait(t *testing.T) {
 		want := `{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"host callback capacity exceeded"}}`
 		if got := post(h, token, readCall).Body.String(); got != want || time.Since(begun) != 0 {
 			t.Errorf("one too many: %s after %v", got, time.Since(begun))
+		}
+		// Who comes out of an episode's queue now waits all the same, up to a bound.
+		for range MaxQueue - MaxWaiting {
+			wg.Go(func() {
+				release, err := h.slot(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				release()
+			})
+		}
+		synctest.Wait()
+		if _, err := h.slot(t.Context()); world.KindOf(err) != world.KindCapacity {
+			t.Errorf("beyond the bound: %v", err)
 		}
 		for range Slots {
 			<-h.slots

@@ -176,6 +176,10 @@ func parseCall(params jsontext.Value) (name string, args []byte, err error) {
 
 // invoke hands one call to the host, within its own deadline and one of the slots.
 func (x *exchange) invoke(id string, args []byte) (coordinator.Result, error) {
+	if err := x.h.room(); err != nil {
+		x.refused(world.KindCapacity)
+		return coordinator.Result{}, err
+	}
 	ctx, cancel := context.WithTimeout(x.ctx, CallbackDeadline)
 	defer cancel()
 	return surface.Within(ctx, Grace, x.h.door.Late(id), func(ctx context.Context) (coordinator.Result, error) {
