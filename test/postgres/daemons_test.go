@@ -13,6 +13,7 @@ import (
 
 	"ailang.dev/world/host/store"
 	store_pg "ailang.dev/world/host/store/postgres"
+	"ailang.dev/world/host/store/postgres/pgtest"
 )
 
 // mixed sends calls by several callers to each daemon, at most n each and until stop is closed.
@@ -176,14 +177,19 @@ func TestFailover(t *testing.T) {
 	}
 	primary, replica := pair(t)
 	database := primary.Database(t)
-	f := newFleet(t, fmt.Sprintf("postgres://world:%s@127.0.0.1:%d,127.0.0.1:%d/%s?sslmode=disable", password, primary.Port, replica.Port, database))
-	two := []*daemon{f.start(), f.start()}
+	servers := func(first, second *pgtest.Cluster) string {
+		return fmt.Sprintf("postgres://world:%s@127.0.0.1:%d,127.0.0.1:%d/%s?sslmode=disable", password, first.Port, second.Port, database)
+	}
+	// The order in which they are named, and what the URL wishes for, changes nothing.
+	f := newFleet(t, servers(replica, primary))
+	two := []*daemon{f.start(), f.start("--db", servers(primary, replica)+"&target_session_attrs=read-write")}
 	before := f.mixed("before", two, 3, 6, nil)
 	for _, tk := range before {
 		if !tk.acked {
 			t.Errorf("%+v", tk)
 		}
 	}
+	f.run(f.bin, "verify", "--db", f.db+"&target_session_attrs=standby")
 	failed := make(chan error, 1)
 	during := f.mixed("during", two, 3, 18, func() {
 		go func() {
@@ -212,8 +218,13 @@ func TestFailover(t *testing.T) {
 	}
 	f.account(append(append(before, during...), after...))
 	t.Logf("%d calls were not answered with a result while the database changed hands", lost)
-	if out, errs, err := f.try(f.bin, "verify", "--deep", "--db", f.db); err != nil {
-		t.Errorf("verify: %v\n%s%s", err, out, errs)
+	for _, wish := range []string{"", "&target_session_attrs=primary", "&target_session_attrs=read-write", "&target_session_attrs=prefer-standby"} {
+		if out, errs, err := f.try(f.bin, "verify", "--deep", "--db", servers(primary, replica)+wish); err != nil {
+			t.Errorf("verify with %q: %v\n%s%s", wish, err, out, errs)
+		}
+	}
+	if out, errs, err := f.try(f.bin, "verify", "--db", f.db+"&target_session_attrs=standby"); err == nil || !strings.Contains(errs, "cannot be reached") {
+		t.Errorf("no server is a standby any more: %v\n%s%s", err, out, errs)
 	}
 }
 

@@ -52,11 +52,11 @@ func ReadID(ctx context.Context, o Options) (string, error) {
 func (f *frozen) open(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, f.patience)
 	defer cancel()
-	config := f.target.connConfig(true)
-	config.RuntimeParams["statement_timeout"] = "0"
-	config.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
 	for b := (backoff{}); ; {
-		c, err := pgx.ConnectConfig(within, config)
+		c, err := f.target.connectToRead(within, func(c *pgx.ConnConfig) {
+			c.RuntimeParams["statement_timeout"] = "0"
+			c.RuntimeParams["idle_in_transaction_session_timeout"] = "0"
+		})
 		if err == nil {
 			f.writer = c
 			break

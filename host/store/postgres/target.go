@@ -37,6 +37,7 @@ type Target struct {
 	display string // the URL without a password
 	schema  string // "" until the server told which one its search path names
 	create  bool   // the URL named the schema, and it may be made
+	several bool   // servers are named
 }
 
 // IsURL tells whether a --db names a database rather than a file.
@@ -98,6 +99,9 @@ func ParseTarget(db string) (*Target, error) {
 		c.ConnectTimeout = ConnectTimeout
 	}
 	t.config = c
+	for _, f := range c.Fallbacks {
+		t.several = t.several || f.Host != c.Host || f.Port != c.Port
+	}
 	return t, nil
 }
 
@@ -150,6 +154,21 @@ func (t *Target) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// connectToRead makes one connection of a store that is only read. Of several servers it is the one
+// that takes writes, which is never behind, unless the URL wishes for another or there is none.
+func (t *Target) connectToRead(ctx context.Context, change func(*pgx.ConnConfig)) (*pgx.Conn, error) {
+	if t.several && t.config.ValidateConnect == nil {
+		c := t.connConfig(false)
+		change(c)
+		if conn, err := pgx.ConnectConfig(ctx, c); err == nil {
+			return conn, nil
+		}
+	}
+	c := t.connConfig(true)
+	change(c)
+	return pgx.ConnectConfig(ctx, c)
 }
 
 // durable has commits wait for the disk where the server's settings would not.
