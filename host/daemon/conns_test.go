@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // fakeConn is told apart by its address, and knows whether it was closed.
@@ -76,5 +80,79 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 		if got := mostConns(limit); got != want {
 			t.Errorf("of %d descriptors %d are for connections, want %d", limit, got, want)
 		}
+	}
+}
+
+// piped hands out connections that are in memory, so that time can be the test's.
+type piped struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p piped) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p piped) Close() error   { close(p.closed); return nil }
+func (p piped) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestConnectionsEnd: one that says nothing, or not all, ends with the time that headers
+// have; one that has nothing more to ask ends later; an answer that nobody takes ends too.
+func TestConnectionsEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		say  string
+		read bool // the answer
+		want time.Duration
+	}{
+		{"says nothing", "", false, HeaderTimeout},
+		{"half of the headers", "GET / HTTP/1.1\r\nHost: localhost\r\n", false, HeaderTimeout},
+		{"asked once", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", true, IdleTimeout},
+		{"takes no answer", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", false, WriteTimeout},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answers := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "answered") })
+				bound := newConns(MaxConns, func() { t.Error("shed") })
+				srv := server(&guard{next: answers, body: BodyTimeout, write: WriteTimeout}, bound)
+				l := piped{make(chan net.Conn), make(chan struct{})}
+				served := make(chan error, 1)
+				go func() { served <- srv.Serve(l) }()
+				ours, theirs := net.Pipe()
+				defer ours.Close()
+				begun := time.Now()
+				l.conns <- theirs
+				if _, err := io.WriteString(ours, tt.say); err != nil {
+					t.Fatal(err)
+				}
+				if tt.read {
+					resp, err := http.ReadResponse(bufio.NewReader(ours), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "answered" {
+						t.Fatalf("%q, %v", text, err)
+					}
+				}
+				// Nobody reads until the time has come: what is there then is the end.
+				time.Sleep(tt.want - time.Second)
+				if bound.count() != 1 {
+					t.Errorf("it ended before %v", tt.want)
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if bound.count() != 0 {
+					t.Errorf("it did not end after %v", time.Since(begun))
+				}
+				if err := srv.Close(); err != nil {
+					t.Error(err)
+				}
+				<-served
+			})
+		})
 	}
 }

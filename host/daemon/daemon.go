@@ -343,10 +343,7 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 		l.Close()
 		return err
 	}
-	srv := &http.Server{
-		Handler: d.Handler(base), ReadHeaderTimeout: HeaderTimeout, IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, WriteTimeout: AnswerTimeout,
-		ConnState: d.core.Watch.connections(mostConns(descriptorLimit())).state,
-	}
+	srv := server(d.Handler(base), d.core.Watch.connections(mostConns(descriptorLimit())))
 	sweeping, stopSweep := context.WithCancel(ctx)
 	defer stopSweep()
 	var swept sync.WaitGroup
@@ -369,6 +366,14 @@ func (d *Daemon) Run(ctx context.Context, ready func(url string)) error {
 	stopSweep()
 	swept.Wait()
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx), operators, srv))
+}
+
+// server serves a handler within the bounds of the listener.
+func server(h http.Handler, bound *conns) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: HeaderTimeout, IdleTimeout: IdleTimeout, MaxHeaderBytes: MaxHeader, WriteTimeout: AnswerTimeout,
+		ConnState: bound.state,
+	}
 }
 
 // stop takes no more requests, and lets calls under way end, those too whose caller is
