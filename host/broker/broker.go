@@ -202,6 +202,7 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []stor
 		if denial == "" && p.Need.Cost > left {
 			denial = world.DeniedBudget // a person is asked only for what could then be done
 		}
+		left = max(0, left)
 		if denial != "" {
 			return nil, denied(c, p, req, denial, left, ""), nil
 		}
@@ -222,13 +223,11 @@ func (b *Broker) Intend(ctx context.Context, c Caller, p Planned, earlier []stor
 	return &Ticket{broker: b, caller: c, planned: p, request: req, debit: debit, ended: make(chan struct{})}, nil, nil
 }
 
-// left is what is left of a budget.
+// left is what is left of a budget. It is below zero where other sessions of the episode
+// spent more than this one was granted: then not even what costs nothing can be done.
 func (b *Broker) left(ctx context.Context, c Caller, n world.Need, budget int64) (int64, error) {
-	if budget <= 0 {
-		return 0, nil
-	}
 	spent, err := b.Store.Spent(ctx, c.Session.Episode, n.Effect, n.Scope)
-	return max(0, budget-spent), err
+	return budget - spent, err
 }
 
 // approved uses up the approval of exactly this effect, or asks for one and says no. What
