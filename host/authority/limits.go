@@ -22,8 +22,9 @@ type Limiter struct {
 	Plans Plans
 	Now   func() time.Time
 
-	mu    sync.Mutex
-	pools map[poolKey]*rate.Limiter
+	mu     sync.Mutex
+	pools  map[poolKey]*rate.Limiter
+	latest time.Time // when a call was last admitted or not
 }
 
 type poolKey struct{ episode, class string }
@@ -42,6 +43,12 @@ func (l *Limiter) Admit(s world.Session, class string) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.Now()
+	if now.Before(l.latest) { // the clock was set back: each pool has what it has, as of now
+		for _, p := range l.pools {
+			p.SetLimitAt(now, p.Limit())
+		}
+	}
+	l.latest = now
 	p := l.pool(poolKey{s.Episode, class}, r, now)
 	if p == nil {
 		return time.Second

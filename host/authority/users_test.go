@@ -298,3 +298,28 @@ func TestPoolsAreBounded(t *testing.T) {
 		t.Errorf("%d pools", len(l.pools))
 	}
 }
+
+// TestRatesOfAClockThatIsSetBack: it gives nothing and takes nothing.
+func TestRatesOfAClockThatIsSetBack(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	l := &Limiter{Plans: Plans{"p": {Rates: map[string]Rate{ClassDefault: {1, time.Minute, 2}}}}, Now: func() time.Time { return now }}
+	s := world.Session{Episode: "u", Plan: "p"}
+	admit := func(want time.Duration) {
+		t.Helper()
+		if wait := l.Admit(s, ""); wait != want {
+			t.Errorf("at %v: wait %v, want %v", now, wait, want)
+		}
+	}
+	admit(0)
+	admit(0)
+	admit(time.Minute)
+	now = now.Add(30*time.Second - 24*time.Hour)
+	admit(time.Minute) // the half minute that went by cannot be known of
+	now = now.Add(time.Minute)
+	admit(0)
+	admit(time.Minute)
+	now = now.Add(48 * time.Hour)
+	admit(0)
+	admit(0)
+	admit(time.Minute)
+}

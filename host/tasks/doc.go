@@ -40,6 +40,7 @@ const (
 	Grace        = coordinator.Aftermath     // how long past its deadline a call that had an effect may still answer
 	PostDeadline = CallDeadline + Grace + 2*StoreTimeout + ViewDeadline + BodyDeadline
 	SweepEvery   = time.Minute // how often ended tasks are forgotten
+	SteadyFor    = time.Hour   // how long after a jump of the clock nothing is forgotten
 	maxSweeps    = 20          // pages of one sweep
 )
 
@@ -133,13 +134,16 @@ func (h *Handler) Wait(ctx context.Context) error {
 }
 
 // Sweep forgets what is kept past its end until ctx ends, a bounded number of rows every
-// SweepEvery. It is for the store as a whole: ended tokens and allowances go too.
+// SweepEvery. It is for the store as a whole: ended tokens and allowances go too. A clock
+// that jumps ahead ends what it should not, so nothing is forgotten for SteadyFor after it did.
 func (h *Handler) Sweep(ctx context.Context) {
 	tick := time.NewTicker(SweepEvery)
 	defer tick.Stop()
-	for {
-		if err := h.sweep(ctx); err != nil && ctx.Err() == nil {
-			h.door.Log("sweep", err)
+	for clock := h.newPace(); ; {
+		if clock.steady() {
+			if err := h.sweep(ctx); err != nil && ctx.Err() == nil {
+				h.door.Log("sweep", err)
+			}
 		}
 		select {
 		case <-tick.C:
@@ -147,6 +151,26 @@ func (h *Handler) Sweep(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// pace tells whether the clock goes as fast as time does.
+type pace struct {
+	now        func() time.Time
+	wall, mono time.Time // when it was last asked, by the clock and by time that never jumps
+	until      time.Time // the clock jumped; it is not believed before this
+}
+
+func (h *Handler) newPace() *pace {
+	return &pace{now: h.cfg.Now, wall: h.cfg.Now().Round(0), mono: time.Now()}
+}
+
+func (p *pace) steady() bool {
+	wall, mono := p.now().Round(0), time.Now()
+	if ahead := wall.Sub(p.wall) - mono.Sub(p.mono); ahead > SweepEvery {
+		p.until = mono.Add(SteadyFor)
+	}
+	p.wall, p.mono = wall, mono
+	return !mono.Before(p.until)
 }
 
 func (h *Handler) sweep(ctx context.Context) error {

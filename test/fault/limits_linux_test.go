@@ -13,6 +13,7 @@ import (
 // TestOutOfDescriptors takes from a daemon at work the right to open any more files, and
 // gives it back.
 func TestOutOfDescriptors(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	s.start()
 	s.allDone("before", s.load("before", 3))
@@ -45,6 +46,7 @@ func TestOutOfDescriptors(t *testing.T) {
 // TestOutOfMemory calls transitions that take all the memory that they can get, between
 // others that do not. They fail, each with its call alone, and leave nothing.
 func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	dir := t.TempDir()
 	modules := filepath.Join("..", "..", "host", "capsule", "wasm")

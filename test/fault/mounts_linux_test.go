@@ -35,6 +35,7 @@ func mounted(t *testing.T, mount func(dir string) error) string {
 
 // TestFullDisk fills the file system of the store under a daemon at work, and makes room again.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	store := mounted(t, func(dir string) error { return unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m,mode=0700") })
 	s := newSite(t, store)
 	s.start()
@@ -74,6 +75,7 @@ func TestFullDisk(t *testing.T) {
 // the kernel does when a disk fails. Nothing is acknowledged from then on, reads go on, and
 // what was acknowledged is there when it is mounted anew.
 func TestReadOnlyDisk(t *testing.T) {
+	t.Parallel()
 	image := filepath.Join(t.TempDir(), "image")
 	var device string
 	mount := func(dir string) error {

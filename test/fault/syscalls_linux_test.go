@@ -21,7 +21,7 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-var deaths = flag.Int("deaths", 24, "how many writes, counted from a call's first, the daemon is killed at; and a quarter as many flushes")
+var deaths = flag.Int("deaths", 16, "how many writes, counted from a call's first, the daemon is killed at; and a quarter as many flushes")
 
 // tracerTimeout bounds how long strace may take to hold on to a daemon, or to let it go.
 const tracerTimeout = 30 * time.Second
@@ -100,6 +100,7 @@ func (tr *tracer) end() {
 // TestDiskThatFails has the system calls by which the store reaches its disk fail, while
 // calls come, and then no more.
 func TestDiskThatFails(t *testing.T) {
+	t.Parallel()
 	for _, f := range []struct {
 		name, expr string
 		harmless   bool // all calls are done all the same
@@ -159,6 +160,7 @@ func (s *site) reads(when string) {
 // that it persists and nobody was told. At each of them the kill leaves what the journal says, and a
 // resend comes to a result or to what is unrecorded.
 func TestKilledAtEachWrite(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	left := map[string]int{}
 	kill := func(kind, call string, n int) {
