@@ -21,7 +21,7 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-var deaths = flag.Int("deaths", 16, "how many writes, counted from a call's first, the daemon is killed at; and a quarter as many flushes")
+var deaths = flag.Int("deaths", 16, "how many writes of a call the daemon is killed at, every other one from the first; and half as many flushes")
 
 // tracerTimeout bounds how long strace may take to hold on to a daemon, or to let it go.
 const tracerTimeout = 30 * time.Second
@@ -184,10 +184,10 @@ func TestKilledAtEachWrite(t *testing.T) {
 		s.kill()
 	}
 	for n := range *deaths {
-		kill(rounds, "pwrite64", n+1)
+		kill(rounds, "pwrite64", 2*n+1)
 	}
-	for n := range *deaths / 4 {
-		kill(kinds[n%len(kinds)], "fsync", n/len(kinds)+1)
+	for n := range *deaths / 2 {
+		kill(kinds[n%len(kinds)], "fsync", n/len(kinds)%3+1)
 	}
 	t.Logf("what the kills left: %v", left)
 	for _, must := range []string{"nothing", "an intent", "an outcome", "an entry"} {

@@ -25,7 +25,7 @@ const (
 var outcomes = []string{
 	"entry", "entry of denials", "replayed", "refused by the plan", "unrecorded", "unconfirmed", "canceled", "killed",
 	msgUnknown, msgExpired, msgNotAuthorized, msgUsed, msgExecution, msgConvention, msgOutput, "burst",
-	"committed", "commit replayed", "HeadConflict", "BadRequest", "Internal", "CommitUncertain", "skipped effects", "expired in mid-call", "approved",
+	"committed", "HeadConflict", "BadRequest", "Internal", "CommitUncertain", "skipped effects", "approved",
 	"minted", "revoked", "published", "removed", "restarted", "waited", "listed", "decided", "nothing",
 }
 
