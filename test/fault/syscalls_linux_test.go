@@ -103,25 +103,28 @@ func TestDiskThatFails(t *testing.T) {
 	t.Parallel()
 	for _, f := range []struct {
 		name, expr string
+		each       int  // calls of each caller meanwhile
 		harmless   bool // all calls are done all the same
 	}{
-		{"a flush fails with EIO", "fsync,fdatasync:error=EIO", false},
-		{"every third flush of a thread fails with EIO", "fsync,fdatasync:error=EIO:when=2+3", false},
-		{"a flush fails with ENOSPC", "fsync,fdatasync:error=ENOSPC", false},
-		{"a write fails with EIO", "pwrite64:error=EIO", false},
-		{"every seventh write of a thread fails with EIO", "pwrite64:error=EIO:when=3+7", false},
-		{"a write fails with ENOSPC", "pwrite64:error=ENOSPC", false},
-		{"every seventh write of a thread fails with ENOSPC", "pwrite64:error=ENOSPC:when=5+7", false},
-		{"a write fails with EROFS", "pwrite64,ftruncate:error=EROFS", false},
-		{"a flush takes 0.2 s", "fsync,fdatasync:delay_exit=200000", true},
-		{"a write takes 5 ms", "pwrite64:delay_enter=5000", true},
+		{"a flush fails with EIO", "fsync,fdatasync:error=EIO", 6, false},
+		{"every third flush of a thread fails with EIO", "fsync,fdatasync:error=EIO:when=2+3", 6, false},
+		{"a flush fails with ENOSPC", "fsync,fdatasync:error=ENOSPC", 6, false},
+		{"a write fails with EIO", "pwrite64:error=EIO", 6, false},
+		{"every seventh write of a thread fails with EIO", "pwrite64:error=EIO:when=3+7", 6, false},
+		{"a write fails with ENOSPC", "pwrite64:error=ENOSPC", 6, false},
+		{"every seventh write of a thread fails with ENOSPC", "pwrite64:error=ENOSPC:when=5+7", 6, false},
+		{"a write fails with EROFS", "pwrite64,ftruncate:error=EROFS", 6, false},
+		{"a flush takes 0.2 s", "fsync,fdatasync:delay_exit=200000", 3, true},
+		{"a write takes 5 ms", "pwrite64:delay_enter=5000", 6, true},
+		{"a flush takes longer than what follows an effect may", "fsync,fdatasync:delay_exit=4500000", 1, false},
 	} {
 		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "")
 			s.start()
 			s.allDone("before", s.load("before", 3))
 			tr := s.inject(f.expr)
-			hurt := s.load("hurt", 6)
+			hurt := s.load("hurt", f.each)
 			s.reads("at the fault")
 			n := tr.stop()
 			t.Logf("%d system calls injected: %v", n, answers(hurt))

@@ -356,7 +356,7 @@ func (c *collector) Errorf(format string, args ...any) {
 	c.errs = append(c.errs, fmt.Sprintf(format, args...))
 }
 func (c *collector) Fatalf(format string, args ...any) {
-	panic(errors.New(fmt.Sprintf(format, args...)))
+	panic(fmt.Errorf(format, args...))
 }
 
 // proves has the store prove itself, as verify --deep does, and runs all calls again.

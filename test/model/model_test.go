@@ -185,6 +185,10 @@ func (b *base) live(t *testing.T, story []step, counted map[string]int) (err err
 			}
 			counted[said]++
 		}
+		if _, err = w.take(step{Do: "kill"}); err != nil {
+			err = fmt.Errorf("killed at the end: %w", err)
+			return
+		}
 		if eerr := w.whole(t); eerr != nil {
 			err = fmt.Errorf("at the end: %w", eerr)
 		}

@@ -233,7 +233,9 @@ func (w *realWorld) oneCall(ctx context.Context, s step) (string, error) {
 	if canceled && err == nil {
 		// Nobody waits for the answer, but the call goes on.
 		want.any = true
-		err = w.coord.Wait(context.Background())
+		if err := w.coord.Wait(context.Background()); err != nil {
+			return "", err
+		}
 	}
 	synctest.Wait()
 	w.pause, w.sure.fault = nil, ""
