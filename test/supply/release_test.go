@@ -46,11 +46,11 @@ func copyTree(t *testing.T, to string) {
 	}
 }
 
-// release makes a release in a folder of its own and gives that of its files.
-func release(t *testing.T, dir string, env ...string) string {
+// release makes a release in a folder of its own, under a umask, and gives that of its files.
+func release(t *testing.T, dir, umask string, env ...string) string {
 	t.Helper()
 	copyTree(t, dir)
-	must(t, dir, env, "make", "-s", "release")
+	must(t, dir, env, "sh", "-c", "umask "+umask+" && exec make -s release")
 	return filepath.Join(dir, "bin", "release")
 }
 
@@ -77,15 +77,15 @@ func sums(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestReleaseIsReproducible makes a release in two folders, one of them deeper, with another time zone and language, and build flags
+// TestReleaseIsReproducible makes a release in two folders, one of them deeper, with another umask, time zone and language, and build flags
 // in the environment: each file has the same bytes. Then it looks at what a release holds.
 func TestReleaseIsReproducible(t *testing.T) {
-	one := release(t, filepath.Join(t.TempDir(), "a"))
+	one := release(t, filepath.Join(t.TempDir(), "a"), "022")
 	env := []string{"TZ=Asia/Tokyo", "LANG=de_DE.UTF-8", "GOFLAGS=-ldflags=-X=main.x=1", "CGO_ENABLED=1", "SOURCE_DATE_EPOCH=1"}
 	if *fresh {
 		env = append(env, "GOCACHE="+t.TempDir())
 	}
-	two := release(t, filepath.Join(t.TempDir(), "other", "b"), env...)
+	two := release(t, filepath.Join(t.TempDir(), "other", "b"), "077", env...)
 	first := sums(t, one)
 	if d := cmp.Diff(first, sums(t, two)); d != "" {
 		t.Errorf("two releases differ: %s", d)
