@@ -153,6 +153,7 @@ func sections() []section {
 		{"one", (*bench).oneCaller},
 		{"many", (*bench).manyCallers},
 		{"tasks", (*bench).taskCalls},
+		{"postgres", (*bench).database},
 		{"start", (*bench).starting},
 		{"size", (*bench).bySize},
 		{"history", (*bench).history},

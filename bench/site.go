@@ -32,6 +32,7 @@ const (
 // run, a session for each caller.
 type site struct {
 	db, ws  string
+	data    string // what stands beside a database; "" for a file
 	entries int64
 	tokens  []string // each of an episode of its own
 	episode string   // of the first token; it has the worktree
@@ -39,37 +40,43 @@ type site struct {
 
 // prepare opens or makes a store under a folder, brings it to a number of entries, and
 // mints sessions. A store that was left half filled is filled on.
-func (b *bench) prepare(ctx context.Context, dir string, entries int64, sessions int) (_ *site, err error) {
+func (b *bench) prepare(ctx context.Context, dir string, entries int64, sessions int) (*site, error) {
 	s := &site{db: filepath.Join(dir, "world.db"), ws: filepath.Join(b.scratch, "ws-"+filepath.Base(dir)), entries: entries}
-	for _, d := range []string{dir, s.ws} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	core, err := daemon.OpenCore(ctx, daemon.CoreConfig{DB: s.db, Logf: b.logf})
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
+	}
+	return s, b.furnish(ctx, s, entries, sessions)
+}
+
+// furnish is prepare for a site whose store may be a database.
+func (b *bench) furnish(ctx context.Context, s *site, entries int64, sessions int) (err error) {
+	if err := os.MkdirAll(s.ws, 0o700); err != nil {
+		return err
+	}
+	core, err := daemon.OpenCore(ctx, daemon.CoreConfig{DB: s.db, DataDir: s.data, Logf: b.logf})
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
 	ops := core.Ops("")
 	if _, err := core.Store.Head(ctx); world.KindOf(err) == world.KindNoWorld {
 		if _, err := ops.Genesis(ctx, "measuring"); err != nil {
-			return nil, err
+			return err
 		}
 	} else if err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range []string{"workspace", "se-tools", "examples"} {
 		p, err := packs.Load(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if _, err := ops.Publish(ctx, registry.Manifest{Text: p.Manifest, Files: p.Files}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := b.fill(ctx, core, entries); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range sessions {
 		episode := fmt.Sprintf("bench-%x-%d", b.nums.run>>32, i)
@@ -79,14 +86,14 @@ func (b *bench) prepare(ctx context.Context, dir string, entries int64, sessions
 			{Effect: "Workspace.Write", Scope: "worktree", Budget: budget},
 		}})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.tokens = append(s.tokens, m.Credential)
 		if i == 0 {
 			s.episode = episode
 		}
 	}
-	return s, b.worktree(ctx, s)
+	return b.worktree(ctx, s)
 }
 
 // fill appends calls of tools.echo until the log has that many entries.
@@ -203,6 +210,9 @@ func (b *bench) builds() []build {
 // serve starts the daemon on a site.
 func (b *bench) serve(ctx context.Context, s *site, command []string, env ...string) (*server, error) {
 	argv := append(command[:len(command):len(command)], "serve", "--db", s.db, "--bind", "127.0.0.1:0", "--workspace-root", s.ws)
+	if s.data != "" {
+		env = append(env, "XDG_DATA_HOME="+s.data)
+	}
 	return start(ctx, "ailang-worldd", argv, env...)
 }
 
