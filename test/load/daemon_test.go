@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -180,16 +179,6 @@ func (s *served) stop() {
 	if err := s.cmd.Wait(); err != nil {
 		s.t.Errorf("the daemon ended with %v\n%s", err, s.stderr)
 	}
-}
-
-// dial opens a connection.
-func (s *served) dial() net.Conn {
-	s.t.Helper()
-	c, err := net.DialTimeout("tcp", s.addr, honestLimit)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return c
 }
 
 // state is what a daemon holds.
