@@ -19,7 +19,7 @@ const (
 	MaxBody      = 1 << 20                   // bytes of a POST
 	PostDeadline = coordinator.CallDeadline  // a whole POST
 	ViewDeadline = coordinator.AdmitDeadline // reading the registry for a card
-	MaxCalls     = 128                       // calls that run at once; one more is turned away at once
+	MaxCalls     = 256                       // calls that run at once; one more is turned away at once
 	Grace        = coordinator.Aftermath     // how long past its deadline a call that had an effect may still answer
 )
 

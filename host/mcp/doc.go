@@ -21,7 +21,7 @@ const (
 	MaxBatch         = 1024                      // items of a batch
 	MaxAnswer        = 32 << 20                  // bytes of all answers to one POST
 	Slots            = 8                         // invocations that run at once
-	MaxWaiting       = 128                       // invocations that wait for a slot when one more is turned away
+	MaxWaiting       = 256                       // invocations that wait for a slot when one more is turned away
 	MaxQueue         = 512                       // that ever wait for one: more than MaxWaiting come out of their episodes' queues
 	PostDeadline     = coordinator.CallDeadline  // a whole POST
 	CallbackDeadline = coordinator.CallDeadline  // one invocation, inside it
