@@ -221,7 +221,7 @@ func checkSchema(raw jsontext.Value) (jsontext.Value, error) {
 	if t, ok := doc.(map[string]any)["type"]; ok && t != "object" {
 		return nil, errors.New(`"type" must be "object": arguments and outputs are JSON objects`)
 	}
-	const where = "schema.json"
+	const where = "mem:///schema.json" // absolute: a relative one is looked up from the working folder, which may be gone
 	c := jsonschema.NewCompiler()
 	c.UseLoader(closedLoader{})
 	if err := c.AddResource(where, doc); err != nil {

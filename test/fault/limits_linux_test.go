@@ -43,6 +43,27 @@ func TestOutOfDescriptors(t *testing.T) {
 	s.settle()
 }
 
+// TestFolderThatIsGone removes the folder in which a daemon was started. Nothing of its work
+// depends on it.
+func TestFolderThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	s.folder = filepath.Join(s.dir, "gone")
+	if err := os.Mkdir(s.folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	if err := os.Remove(s.folder); err != nil {
+		t.Fatal(err)
+	}
+	for _, pack := range []string{"human", "magisterium"} { // by the daemon, over its socket
+		s.run("transitions", "publish", "--db", s.db, "--manifest", filepath.Join("..", "..", "packs", pack, "manifest.json"), "--yes")
+	}
+	s.allDone("in a folder that is gone", s.load("gone", 6))
+	s.folder = ""
+	s.settle()
+}
+
 // TestOutOfMemory calls transitions that take all the memory that they can get, between
 // others that do not. They fail, each with its call alone, and leave nothing.
 func TestOutOfMemory(t *testing.T) {

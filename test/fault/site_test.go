@@ -86,6 +86,7 @@ type site struct {
 	url    string
 	stderr *safeBuffer
 	client *http.Client
+	folder string // that the daemon works in; "" is the test's
 	tasks  []*task
 }
 
@@ -158,6 +159,7 @@ func (s *site) run(args ...string) string {
 func (s *site) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(s.bin, "serve", "--db", s.db, "--bind", "127.0.0.1:0", "--workspace-root", filepath.Join(s.dir, "ws"))
+	s.cmd.Dir = s.folder
 	s.stderr = &safeBuffer{}
 	s.cmd.Stderr = s.stderr
 	out, err := s.cmd.StdoutPipe()
