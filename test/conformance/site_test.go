@@ -23,7 +23,7 @@ import (
 
 const (
 	// runTimeout bounds one run of a program.
-	runTimeout = 60 * time.Second
+	runTimeout = 3 * time.Minute
 	// startTimeout bounds one start of the daemon.
 	startTimeout = 30 * time.Second
 	// nodeMajor is the oldest Node.js that both tools run on.
