@@ -1,5 +1,5 @@
 // Package model is the model-based test: stories of random steps (calls over both agent
-// doors, commits and reads over REST, sessions minted, revoked and expired, transitions
+// doors, messages of users, commits and reads over REST, sessions minted, revoked and expired, transitions
 // published and removed, callers that hang up, stores that do not know, restarts and kills)
 // are lived through by the real coordinator, broker and store over a SQLite file and by a
 // model of a few hundred lines: a log that is a slice, budgets that are integers. After each

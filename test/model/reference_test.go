@@ -13,6 +13,8 @@ import (
 // Bounds of a call, as the contract has them (spec/06-effects.md, spec/07-calls.md).
 const (
 	callTime    = 20 * time.Second
+	taskTime    = 2 * time.Minute // a call of the task endpoint
+	keptTime    = 24 * time.Hour
 	handlerTime = 10 * time.Second
 	stopGrace   = time.Second
 	stuckTime   = 13 * time.Second // how long the handler that does not stop goes on
@@ -26,6 +28,7 @@ var outcomes = []string{
 	"entry", "entry of denials", "replayed", "refused by the plan", "unrecorded", "unconfirmed", "canceled", "killed",
 	msgUnknown, msgExpired, msgNotAuthorized, msgUsed, msgExecution, msgConvention, msgOutput, "burst",
 	"committed", "HeadConflict", "BadRequest", "Internal", "CommitUncertain", "skipped effects", "approved",
+	"task", "kept task", "other content", "resend", "skill not found",
 	"minted", "revoked", "published", "removed", "restarted", "waited", "listed", "decided", "nothing",
 }
 
@@ -141,6 +144,8 @@ type reference struct {
 	approvals []*approval
 	busy      map[string]time.Time // until when a handler that was left behind has an episode
 	commits   map[string]string    // REST commits by id: what they were
+	users     []*session
+	kept      map[string]*keptTask // by invocation
 }
 
 // verdict is how the model says that a call ends.
@@ -183,6 +188,9 @@ func (m *reference) call(s step, at func(v *visit, step string)) (out verdict, t
 	v := &visit{m: m, s: s, now: m.now()}
 	began := v.now
 	v.deadline = v.now.Add(callTime)
+	if s.Door == "tasks" {
+		v.deadline = v.now.Add(taskTime)
+	}
 	defer func() {
 		took = v.now.Sub(began)
 		switch p := recover().(type) {
@@ -195,7 +203,9 @@ func (m *reference) call(s step, at func(v *visit, step string)) (out verdict, t
 			panic(p)
 		}
 	}()
-	v.who = m.sessions[s.Who]
+	if v.who = m.users[s.Who%len(m.users)]; s.Door != "tasks" {
+		v.who = m.sessions[s.Who]
+	}
 	switch {
 	case v.who.revoked:
 		return refusedWith(msgUnknown), 0
@@ -209,7 +219,7 @@ func (m *reference) call(s step, at func(v *visit, step string)) (out verdict, t
 	}
 	v.version, v.digest = version, s.Skill+" "+string(s.Args.wire(s.Skill))
 	if s.Task != "" {
-		v.id = "a2a:" + v.who.episode + ":" + s.Task
+		v.id = invocation(s.Door, v.who.episode, s.Task)
 		if v.task = m.tasks[v.id]; v.task != nil {
 			return v.task.again(v.digest), 0
 		}
@@ -223,6 +233,15 @@ func (m *reference) call(s step, at func(v *visit, step string)) (out verdict, t
 		v.now = until
 	}
 	return v.effectful(t, pass), 0
+}
+
+// invocation is what a call is named by. Of a message the model says its own id, where the
+// daemon has one that it derives from it.
+func invocation(door, episode, task string) string {
+	if door == "tasks" {
+		return "task:" + episode + ":" + task
+	}
+	return "a2a:" + episode + ":" + task
 }
 
 // again is the answer to a task that was sent before.
@@ -434,7 +453,7 @@ func (v *visit) handle(d deed) (status string, output map[string]any, reason str
 }
 
 func (v *visit) key(effect string) string {
-	if v.id == "" {
+	if v.id == "" || v.s.Door == "tasks" {
 		return "chosen " + effect
 	}
 	return v.id + " " + effect

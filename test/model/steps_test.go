@@ -188,8 +188,20 @@ func steps() *rapid.Generator[step] {
 		}
 		return s
 	})
-	wait := rapid.Map(rapid.SampledFrom([]int{1, 10, 400, 5000}), func(n int) step { return step{Do: "wait", Seconds: n} })
-	all := []*rapid.Generator[step]{who("again"), who("again"), who("anew"), who("anew"), call(), call(), call(), call(), call(), call(), call(), call(), call(), call(), mint(), mint(), burst(), burst(),
+	wait := rapid.Map(rapid.SampledFrom([]int{1, 10, 400, 5000, 90000}), func(n int) step { return step{Do: "wait", Seconds: n} })
+	message := rapid.Custom(func(t *rapid.T) step {
+		s := step{Do: "message", Door: "tasks", Who: rapid.IntRange(0, 1).Draw(t, "who"), Task: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "id"),
+			Skill: rapid.SampledFrom([]string{"plain", "told", "many", "echo", "refuses", "breaks", "fails", "list", "gated"}).Draw(t, "skill")}
+		s.Args = argsOf(s.Skill).Draw(t, "args")
+		if rapid.IntRange(0, 4).Draw(t, "event") == 0 {
+			s.Fault, s.Persist = rapid.SampledFrom([]string{"intent", "outcome", "append", "keep", "keep"}).Draw(t, "fault"), rapid.Bool().Draw(t, "persist")
+		}
+		return s
+	})
+	about := rapid.Custom(func(t *rapid.T) step {
+		return step{Do: "task", Who: rapid.IntRange(0, 4).Draw(t, "which"), What: rapid.SampledFrom([]string{"tasks/get", "tasks/cancel"}).Draw(t, "what")}
+	})
+	all := []*rapid.Generator[step]{message, message, message, about, who("resend"), who("resend"), who("again"), who("again"), who("anew"), who("anew"), call(), call(), call(), call(), call(), call(), call(), call(), call(), call(), mint(), mint(), burst(), burst(),
 		who("revoke"), skill("publish"), skill("publish"), skill("remove"), commit, commit, wait, who("list"), who("decide"), who("decide"),
 		rapid.Just(step{Do: "restart"}), rapid.Just(step{Do: "kill"}),
 		rapid.Map(rapid.IntRange(0, 3), func(n int) step {

@@ -64,6 +64,15 @@ func (w *realWorld) step(s step) (string, error) {
 		return w.decide(ctx, s.Who)
 	case "burst":
 		return w.burst(ctx, s)
+	case "message":
+		return w.message(s)
+	case "resend":
+		if len(w.posted) == 0 {
+			return "nothing", nil
+		}
+		return w.message(w.posted[len(w.posted)-1-s.Who%len(w.posted)])
+	case "task":
+		return w.about(s)
 	}
 	if len(w.m.sessions) == 0 {
 		return "nothing", nil

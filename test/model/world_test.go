@@ -32,6 +32,7 @@ import (
 	"ailang.dev/world/host/rest"
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/store/sqlite"
+	"ailang.dev/world/host/tasks"
 	"ailang.dev/world/host/world"
 	"ailang.dev/world/packs"
 )
@@ -196,6 +197,13 @@ func (u *unsure) Commit(ctx context.Context, c store.Commit) (store.Committed, e
 	return knows(u, "commit", func() (store.Committed, error) { return u.Store.Commit(ctx, c) })
 }
 
+func (u *unsure) Keep(ctx context.Context, k store.Kept, replace bool) (store.Kept, error) {
+	if k.Kind != "task" {
+		return u.Store.Keep(ctx, k, replace)
+	}
+	return knows(u, "keep", func() (store.Kept, error) { return u.Store.Keep(ctx, k, replace) })
+}
+
 func (u *unsure) RecordOutcome(ctx context.Context, o store.EffectOutcome) error {
 	_, err := knows(u, "outcome", func() (struct{}, error) { return struct{}{}, u.Store.RecordOutcome(ctx, o) })
 	return err
@@ -208,15 +216,19 @@ type realWorld struct {
 	copies    int
 	fresh     int
 
-	store *sqlite.Store
-	sure  *unsure
-	coord *coordinator.Coordinator
-	ops   *admin.Local
-	mux   *http.ServeMux
-	doer  *doer
-	creds []string
-	sent  []step // calls with a task's id, as they were sent
-	pause func(step string)
+	store  *sqlite.Store
+	sure   *unsure
+	coord  *coordinator.Coordinator
+	ops    *admin.Local
+	mux    *http.ServeMux
+	tasks  *tasks.Handler
+	doer   *doer
+	creds  []string
+	sent   []step // calls with a task's id, as they were sent
+	posted []step // messages, as they were sent
+	users  []string
+	named  map[string]string // invocations of messages as the daemon names them, by the model's
+	pause  func(step string)
 
 	m    *reference
 	seen int // entries that were compared
@@ -240,11 +252,11 @@ func (b *base) newWorld(dir string) (*realWorld, error) {
 		return nil, err
 	}
 	w.m = &reference{now: time.Now, skills: map[string]int{}, spent: map[string]int64{}, tasks: map[string]*task{}, performed: map[string]int{},
-		files: map[string]string{}, busy: map[string]time.Time{}, commits: map[string]string{}, log: []entry{{writer: "genesis"}}}
+		files: map[string]string{}, kept: map[string]*keptTask{}, busy: map[string]time.Time{}, commits: map[string]string{}, log: []entry{{writer: "genesis"}}}
 	for name := range transitions {
 		w.m.skills[name] = 0
 	}
-	return w, nil
+	return w, w.people()
 }
 
 // copyStore copies a store's files as a kill at this moment would leave them.
@@ -297,10 +309,14 @@ func (w *realWorld) open() error {
 	}
 	w.coord = coordinator.New(coordinator.Config{Store: w.sure, Registry: reg, Engines: engines, Pause: w.at,
 		Broker: &broker.Broker{Store: w.sure, Approvals: book, Handlers: handlers, Now: time.Now, Logf: silent}})
-	w.ops = &admin.Local{Store: s, Authority: auth, Registry: reg, Book: book}
+	people := &authority.Users{Store: s, Now: time.Now, Plans: userPlans}
+	w.ops = &admin.Local{Store: s, Authority: auth, Users: people, Registry: reg, Book: book}
 	w.mux = http.NewServeMux()
 	w.mux.Handle("POST /a2a/", a2a.New(a2a.Config{Sessions: auth, Skills: reg, Calls: w.coord, Logf: silent, Version: world.Version}))
 	w.mux.Handle("POST /mcp/", mcp.New(mcp.Config{Sessions: auth, Tools: reg, Calls: w.coord, Logf: silent, Version: world.Version}))
+	w.tasks = tasks.New(tasks.Config{Open: []string{"pro"}, Users: people, Gate: func(string) bool { return true }, Limits: &authority.Limiter{Plans: userPlans, Now: time.Now},
+		Skills: reg, Calls: w.coord, Tasks: w.sure, Now: time.Now, Logf: silent})
+	w.mux.Handle(tasks.Path, w.tasks)
 	rest.New(rest.Config{Store: w.sure, Resolve: auth.Resolve, Health: func() rest.Health { return rest.Health{} }, Logf: silent}).Mount(w.mux)
 	return nil
 }
@@ -316,7 +332,7 @@ func (w *realWorld) at(step string) {
 func (w *realWorld) shut() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return errors.Join(w.coord.Wait(ctx), w.store.Close())
+	return errors.Join(w.tasks.Wait(ctx), w.coord.Wait(ctx), w.store.Close())
 }
 
 func (w *realWorld) close() error { return w.shut() }
