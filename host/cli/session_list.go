@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"ailang.dev/world/host/authority"
 	"ailang.dev/world/host/world"
 )
 
@@ -78,7 +80,18 @@ func grantList(grants []world.Grant) string {
 	}
 	parts := make([]string, len(grants))
 	for i, g := range grants {
-		parts[i] = printable(g.String(), false)
+		parts[i] = printable(g.Effect+"="+g.Scope, false) + ":" + budgetText(g.Budget)
 	}
 	return strings.Join(parts, " ")
+}
+
+// countless is half of authority.Unlimited: nobody spends so much of it that less is left.
+const countless = authority.Unlimited / 2
+
+// budgetText is a budget as people write it.
+func budgetText(n int64) string {
+	if n > countless {
+		return "unlimited"
+	}
+	return strconv.FormatInt(n, 10)
 }

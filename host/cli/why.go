@@ -211,8 +211,8 @@ func showEffect(w io.Writer, e *provenance.Effect, full bool) {
 	if e.Denial != "" {
 		told = printable(e.Denial, false)
 	}
-	fmt.Fprintf(w, "effect %s: %s in %s: %s; cost %d, budget %d -> %d\n", printable(e.ID, false), printable(e.Effect, false),
-		printable(e.Scope, false), told, e.Cost, e.BudgetBefore, e.BudgetAfter)
+	fmt.Fprintf(w, "effect %s: %s in %s: %s; cost %d, budget %s -> %s\n", printable(e.ID, false), printable(e.Effect, false),
+		printable(e.Scope, false), told, e.Cost, budgetText(e.BudgetBefore), budgetText(e.BudgetAfter))
 	showValue(w, "  asked", e.Payload, full)
 	if e.Answer != nil {
 		showValue(w, "  answered", e.Answer, full)
