@@ -21,7 +21,11 @@ import (
 	"ailang.dev/world/host/world"
 )
 
-var deaths = flag.Int("deaths", 16, "how many writes of a call the daemon is killed at, every other one from the first; and half as many flushes")
+var deaths = flag.Int("deaths", 16, "how often the daemon is killed at a write of a call, at every other one from the first; and half as often at a flush")
+
+// writes is about how many writes a call makes; it is odd, so that every other one is in the
+// end each.
+const writes = 25
 
 // tracerTimeout bounds how long strace may take to hold on to a daemon, or to let it go.
 const tracerTimeout = 30 * time.Second
@@ -187,7 +191,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 		s.kill()
 	}
 	for n := range *deaths {
-		kill(rounds, "pwrite64", 2*n+1)
+		kill(rounds, "pwrite64", 2*n%writes+1)
 	}
 	for n := range *deaths / 2 {
 		kill(kinds[n%len(kinds)], "fsync", n/len(kinds)%3+1)
