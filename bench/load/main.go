@@ -60,13 +60,11 @@ func run(ctx context.Context, exe string, args []string, stdout, stderr io.Write
 	}
 	l := &loader{opt: opt, exe: exe, log: stderr}
 	sum, err := l.run(ctx)
-	if err != nil {
+	if sum == nil {
 		return err
 	}
-	if err := sum.publish(stdout, opt); err != nil {
-		return err
-	}
-	return sum.verdict()
+	// What was measured is told too where the proof of the store was broken off.
+	return errors.Join(err, sum.publish(stdout, opt), sum.verdict())
 }
 
 func commandLine(ctx context.Context, exe string, args []string, stdout, stderr io.Writer) error {

@@ -224,6 +224,7 @@ func (l *loader) reckon(ctx context.Context, before int64) error {
 	begun := time.Now()
 	said, err := l.verify(ctx)
 	if err != nil {
+		l.sum.Account.Verified = "it did not end well, and proves nothing"
 		return err
 	}
 	l.logf("verify --deep took %v", time.Since(begun).Round(time.Second/10))
