@@ -177,6 +177,15 @@ func TestFailover(t *testing.T) {
 	}
 	primary, replica := pair(t)
 	database := primary.Database(t)
+	for patience := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := replica.Exec(database, "SELECT 1") // the database comes there a moment later
+		if err == nil {
+			break
+		}
+		if time.Now().After(patience) {
+			t.Fatal(err)
+		}
+	}
 	servers := func(first, second *pgtest.Cluster) string {
 		return fmt.Sprintf("postgres://world:%s@127.0.0.1:%d,127.0.0.1:%d/%s?sslmode=disable", password, first.Port, second.Port, database)
 	}
