@@ -47,12 +47,15 @@ func (p *pulse) interrupted(now time.Time) bool {
 	return !p.last.IsZero() && now.Sub(p.last) > 2*BeatEvery
 }
 
+// unjudged is longer than a database is away: whoever was alive before is taken to be so still.
+const unjudged = 24 * time.Hour
+
 // grace is how much longer than a WriterTTL others are taken to be alive.
 func (p *pulse) grace(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.interrupted(now) || now.Before(p.steady) {
-		return WriterTTL
+		return unjudged
 	}
 	return 0
 }
