@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +71,12 @@ func (a *app) copyStore(ctx context.Context, from, to string, asJSON bool) error
 	var rows, entries atomic.Int64
 	stop := a.tellCopied(&rows)
 	dump := func(head func(sqlstore.HeadRow) error, v *sqlstore.Visitor) error {
-		return src.Dump(ctx, func(h sqlstore.HeadRow) error { entries.Store(h.Next); return head(h) }, counted(v, &rows))
+		var was sqlstore.HeadRow
+		if err := src.Dump(ctx, func(h sqlstore.HeadRow) error { was = h; return head(h) }, counted(v, &rows)); err != nil {
+			return err
+		}
+		entries.Store(was.Next)
+		return a.undisturbed(ctx, from, was.Batch)
 	}
 	if postgres.IsURL(to) {
 		err = postgres.Load(ctx, postgres.Options{URL: to, Logf: a.tell}, src.ID(), dump)
@@ -101,22 +107,40 @@ func (a *app) openSource(ctx context.Context, from string) (dumper, error) {
 		}
 		return s, nil
 	}
-	o := postgres.Options{URL: from, Logf: a.tell}
-	n, err := postgres.Writers(ctx, o)
-	if err != nil {
+	if err := a.undisturbed(ctx, from, anyBatch); err != nil {
 		return nil, err
 	}
-	if n > 0 {
-		e := failf("the world in %s has %d daemon%s", postgres.Display(from), n, plural(int(n))).
-			hinted("end them first; one that was killed is forgotten after %v", postgres.WriterTTL)
-		e.kind = world.KindLocked.String()
-		return nil, e
-	}
-	s, err := postgres.OpenReadOnly(ctx, o)
+	s, err := postgres.OpenReadOnly(ctx, postgres.Options{URL: from, Logf: a.tell})
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+const anyBatch = -1
+
+// undisturbed refuses a database that a daemon has open, or in which something was written after
+// batch: what is copied is as it was before. A file's lock keeps daemons out.
+func (a *app) undisturbed(ctx context.Context, from string, batch int64) error {
+	if !postgres.IsURL(from) {
+		return nil
+	}
+	n, now, err := postgres.Writers(ctx, postgres.Options{URL: from, Logf: a.tell})
+	var e *cliError
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		e = failf("the world in %s has %d daemon%s", postgres.Display(from), n, plural(int(n))).
+			hinted("end them first; one that was killed is forgotten after %v", postgres.WriterTTL)
+	case batch != anyBatch && batch != now:
+		e = failf("something was written to the world in %s while it was copied", postgres.Display(from)).
+			hinted("copy it again while no daemon has it")
+	default:
+		return nil
+	}
+	e.kind = world.KindLocked.String()
+	return e
 }
 
 // counted counts the rows that are shown to v.
@@ -171,13 +195,27 @@ func (a *app) copyBeside(ctx context.Context, from, to string) error {
 			fmt.Fprintf(a.stderr, "%s is there already, and is left as it is\n", d)
 			continue
 		}
-		err := os.MkdirAll(d, 0o700) // for this user alone, as what is copied is
-		if err == nil {
-			err = os.CopyFS(d, os.DirFS(s))
-		}
-		if err != nil {
+		if err := copyFolder(s, d); err != nil {
 			return failf("the world is copied, but not %s: %v", s, err)
 		}
+	}
+	return nil
+}
+
+// copyFolder makes d, for this user alone, a copy of s: whole or not at all.
+func copyFolder(s, d string) error {
+	if err := os.MkdirAll(filepath.Dir(d), 0o700); err != nil {
+		return err
+	}
+	part, err := os.MkdirTemp(filepath.Dir(d), filepath.Base(d)+".*") // 0700, as what is copied is
+	if err != nil {
+		return err
+	}
+	if err = os.CopyFS(part, os.DirFS(s)); err == nil {
+		err = os.Rename(part, d)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(part))
 	}
 	return nil
 }

@@ -1,17 +1,23 @@
 package postgres
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
+	"ailang.dev/world/host/hashref"
+	store_pg "ailang.dev/world/host/store/postgres"
 	"ailang.dev/world/host/store/postgres/pgtest"
+	"ailang.dev/world/host/world"
 )
 
 const (
@@ -106,6 +112,70 @@ func TestStoreCopy(t *testing.T) {
 		}
 	}
 	d.stop(t)
+}
+
+// TestStoreCopyOfAWorldAtWork writes to a world while it is copied: the copy is refused, and
+// where it was to go nothing is.
+func TestStoreCopyOfAWorldAtWork(t *testing.T) {
+	f := newFleet(t, "")
+	database := cluster.Database(t)
+	url := cluster.URL(database) + "?schema=moved"
+	to, err := store_pg.Open(ctx, store_pg.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The copy, which has begun to read, waits for the row that is locked here.
+	locks, conn := connect(t, database), connect(t, database)
+	if _, err := locks.Exec(ctx, "BEGIN; SELECT 1 FROM moved.head FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan string, 1)
+	go func() {
+		_, errs, _ := f.try(f.bin, "store", "copy", f.db, url)
+		ended <- errs
+	}()
+	for waits := false; !waits; {
+		if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case errs := <-ended:
+			t.Fatalf("it did not wait: %s", errs)
+		default:
+		}
+	}
+	from, err := store_pg.Open(ctx, store_pg.Options{URL: f.db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = from.PutSession(ctx, world.Session{ID: hashref.SumString("late"), Episode: "ep", Created: time.Unix(1, 0), Expires: time.Unix(9e8, 0)})
+	if err := errors.Join(err, from.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locks.Exec(ctx, "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if errs := <-ended; !strings.Contains(errs, "something was written to the world") {
+		t.Errorf("a world at work was copied: %s", errs)
+	}
+	var entries int
+	if err := conn.QueryRow(ctx, "SELECT count(*) FROM moved.entries").Scan(&entries); err != nil || entries != 0 {
+		t.Errorf("%d entries were left there, %v", entries, err)
+	}
+	f.run(f.bin, "store", "copy", f.db, url)
+}
+
+func connect(t *testing.T, database string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(ctx, cluster.AdminURL(database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(ctx) })
+	return c
 }
 
 // TestVerbsOverADatabase asks the verbs of an operator beside a daemon and without one.

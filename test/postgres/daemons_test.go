@@ -90,7 +90,7 @@ func TestThreeDaemons(t *testing.T) {
 	}
 	three[0].stop(t)
 	three[1].stop(t)
-	if n, err := store_pg.Writers(ctx, store_pg.Options{URL: f.db}); err != nil || n > 1 { // the killed one, until its time is over
+	if n, _, err := store_pg.Writers(ctx, store_pg.Options{URL: f.db}); err != nil || n > 1 { // the killed one, until its time is over
 		t.Errorf("%d daemons are said to be alive, %v", n, err)
 	}
 }

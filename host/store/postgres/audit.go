@@ -152,7 +152,7 @@ func (q rows) auditOwn(v *sqlstore.Visitor) error {
 	}
 	err = q.each("SELECT id, batch, sum FROM writers", nil, func(k *cols) error {
 		id, batch := k.text(), k.int()
-		return tell(k.prove("writers", id, k.int(), sqlstore.SumOf("writers", []string{id}, batch)))
+		return tell(k.prove("writers", id, k.int(), writerSum(id, batch)))
 	})
 	if err != nil {
 		return err

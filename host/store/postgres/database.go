@@ -113,8 +113,11 @@ func (d *database) Begin(needs *sqlstore.Needs) (sqlstore.Tx, error) {
 func (d *database) sign(batch int64) statement {
 	return statement{"INSERT INTO writers (id, batch, until, sum) VALUES ($1, $2, clock_timestamp() + $3::interval, $4)" +
 		" ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, until = excluded.until, sum = excluded.sum",
-		[]any{d.writerID, batch, WriterTTL, sqlstore.SumOf("writers", []string{d.writerID}, batch)}}
+		[]any{d.writerID, batch, WriterTTL, writerSum(d.writerID, batch)}}
 }
+
+// writerSum is the checksum of a row of writers.
+func writerSum(id string, batch int64) int64 { return sqlstore.SumOf("writers", []string{id}, batch) }
 
 // Settle implements sqlstore.Backend. The lock on the head row is got only when the
 // transaction in doubt has ended, one way or the other; a connection of ours whose end the
@@ -162,7 +165,7 @@ func (d *database) landed() (landed bool, err error) {
 		return show(r, func(k *cols) error {
 			last := k.int()
 			landed = last == d.doubt
-			return k.prove("writers", d.writerID, k.int(), sqlstore.SumOf("writers", []string{d.writerID}, last))
+			return k.prove("writers", d.writerID, k.int(), writerSum(d.writerID, last))
 		})
 	})
 	batch.Queue("ROLLBACK")

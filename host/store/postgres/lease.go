@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ailang.dev/world/host/store"
 	"ailang.dev/world/host/world"
@@ -245,7 +246,9 @@ func (d *database) beat() {
 func (d *database) beatOnce() error {
 	ctx, cancel := context.WithTimeout(context.Background(), beatTimeout)
 	defer cancel()
-	if _, err := d.side.Exec(ctx, "UPDATE writers SET until = clock_timestamp() + $2::interval WHERE id = $1", d.writerID, WriterTTL); err != nil {
+	// Whoever slept for a day finds its row forgotten.
+	if _, err := d.side.Exec(ctx, "INSERT INTO writers (id, batch, until, sum) VALUES ($1, 0, clock_timestamp() + $2::interval, $3)"+
+		" ON CONFLICT (id) DO UPDATE SET until = excluded.until", d.writerID, WriterTTL, writerSum(d.writerID, 0)); err != nil {
 		return err
 	}
 	d.pulse.beaten(time.Now())
@@ -264,6 +267,6 @@ func (d *database) beatOnce() error {
 // for the disk: what a crash forgets is only who had a turn, and no write of whoever lost it
 // gets past its fence.
 func (d *database) openSide(ctx context.Context) (err error) {
-	d.side, err = d.pool(ctx, sideConnections, func(c *pgx.ConnConfig) { c.RuntimeParams["synchronous_commit"] = "off" })
+	d.side, err = d.pool(ctx, sideConnections, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" })
 	return err
 }

@@ -28,15 +28,16 @@ func Load(ctx context.Context, o Options, id string, dump func(head func(sqlstor
 	return s.db.target.fail("load", s.db.load(ctx, id, dump))
 }
 
-// Writers are how many daemons are alive that have the world open.
-func Writers(ctx context.Context, o Options) (n int64, err error) {
+// Writers are how many daemons are alive that have the world open, and batch the number of the
+// last transaction that wrote anything.
+func Writers(ctx context.Context, o Options) (n, batch int64, err error) {
 	s, err := OpenReadOnly(ctx, o)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer s.Close()
-	err = s.db.target.fail("read", s.db.writer.QueryRow(ctx, "SELECT count(*) FROM writers WHERE until > clock_timestamp()").Scan(&n))
-	return n, err
+	err = s.db.writer.QueryRow(ctx, "SELECT (SELECT count(*) FROM writers WHERE until > clock_timestamp()), batch FROM head WHERE id = 1").Scan(&n, &batch)
+	return n, batch, s.db.target.fail("read", err)
 }
 
 // loader sends rows, a batch for every few.

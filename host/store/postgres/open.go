@@ -124,14 +124,14 @@ func (d *database) open(ctx context.Context) (err error) {
 }
 
 // pool makes up to n connections when they are needed. change may change how.
-func (d *database) pool(ctx context.Context, n int32, change func(*pgx.ConnConfig)) (*pgxpool.Pool, error) {
+func (d *database) pool(ctx context.Context, n int32, change func(*pgxpool.Config)) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig("")
 	if err != nil {
 		return nil, err
 	}
 	config.ConnConfig = d.target.connConfig(false)
 	if change != nil {
-		change(config.ConnConfig)
+		change(config)
 	}
 	config.MaxConns = n
 	return pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
@@ -270,17 +270,25 @@ func (d *database) identify(ctx context.Context, tx pgx.Tx) error {
 }
 
 // join makes this opener a writer, and forgets those that were gone for long and left nothing
-// open.
+// open, and whose turn it was.
 func (d *database) join(ctx context.Context) error {
 	d.writerID = rand.Text()
 	s := d.sign(0)
 	if _, err := d.writer.Exec(ctx, s.sql, s.args...); err != nil {
 		return d.target.fail("open", err)
 	}
-	_, err := d.writer.Exec(ctx, "DELETE FROM writers WHERE until < clock_timestamp() - $1::interval"+
-		" AND NOT EXISTS (SELECT 1 FROM pending WHERE pending.writer = writers.id)"+
-		" AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.holder = writers.id)", forgetAfter)
-	return d.target.fail("open", err)
+	for _, forget := range []string{
+		"DELETE FROM leases WHERE wanted_till < clock_timestamp() - $1::interval" +
+			" AND NOT EXISTS (SELECT 1 FROM writers WHERE writers.id = leases.holder AND writers.until > clock_timestamp() - $1::interval)",
+		"DELETE FROM writers WHERE until < clock_timestamp() - $1::interval" +
+			" AND NOT EXISTS (SELECT 1 FROM pending WHERE pending.writer = writers.id)" +
+			" AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.holder = writers.id)",
+	} {
+		if _, err := d.writer.Exec(ctx, forget, forgetAfter); err != nil {
+			return d.target.fail("open", err)
+		}
+	}
+	return nil
 }
 
 // forgetAfter is how long the row of a writer that is gone is kept: a batch of its own whose

@@ -182,6 +182,81 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
+// TestWhoIsGoneForLongIsForgotten opens a world whose daemons crashed long ago, and one that
+// slept as long: it says again that it is alive.
+func TestWhoIsGoneForLongIsForgotten(t *testing.T) {
+	all, database := daemons(t, 2)
+	crashed, slept := all[0], all[1]
+	for i, s := range all {
+		if _, err := s.TakeEpisode(ctx, fmt.Sprint("ep", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func(what string) (n int) {
+		t.Helper()
+		o := &opener{database: database}
+		if err := o.admin(t).QueryRow(ctx, "SELECT count(*) FROM "+what).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	ago := func(table, column string) {
+		t.Helper()
+		if err := cluster.Exec(database, "UPDATE "+table+" SET "+column+" = clock_timestamp() - interval '25 hours'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ago("leases", "wanted_till")
+	openStore(t, cluster.URL(database), sqlstore.Hooks{})
+	if w, l := count("writers"), count("leases"); w != 3 || l != 2 {
+		t.Errorf("of daemons at work there are %d rows and %d episodes", w, l)
+	}
+	ago("writers", "until")
+	openStore(t, cluster.URL(database), sqlstore.Hooks{})
+	if w, l := count("writers"), count("leases"); w != 1 || l != 0 {
+		t.Errorf("of daemons that are gone there are %d rows and %d episodes", w-1, l)
+	}
+	beat(t, slept)
+	if n := count("writers WHERE id = '" + slept.db.writerID + "' AND until > clock_timestamp()"); n != 1 {
+		t.Error("a daemon that slept is not known again")
+	}
+	if n := count("writers WHERE id = '" + crashed.db.writerID + "'"); n != 0 {
+		t.Error("a daemon that crashed is known again")
+	}
+	whole(t, slept)
+}
+
+// TestReplicaOfAnotherWorld has a copy that was away come back as a copy of another world: the
+// world itself is read.
+func TestReplicaOfAnotherWorld(t *testing.T) {
+	s := openStore(t, cluster.URL(cluster.Database(t)), sqlstore.Hooks{})
+	other, p, _ := proxied(t, sqlstore.Hooks{})
+	for _, s := range []*Store{s, other} {
+		if _, err := s.Commit(ctx, storetest.Genesis()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Append(ctx, storetest.Call("mine")); err != nil {
+		t.Fatal(err)
+	}
+	url := other.db.target.config.ConnString()
+	if _, err := OpenReplica(ctx, s, Options{URL: url, Logf: t.Logf}); world.KindOf(err) != world.KindSchema {
+		t.Errorf("a copy of another world was opened: %v", err)
+	}
+	p.Refuse(true)
+	r, err := OpenReplica(ctx, s, Options{URL: url, Logf: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p.Refuse(false)
+	for range 2 {
+		if head, err := r.Head(ctx); err != nil || head.Next != 2 {
+			t.Errorf("the other world was read: %+v, %v", head, err)
+		}
+	}
+}
+
 // TestMissingIndexesAreBuilt opens a store whose indexes are gone, and reindexes one whose
 // references are.
 func TestMissingIndexesAreBuilt(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ailang.dev/world/host/store/sqlstore"
 	"ailang.dev/world/host/world"
@@ -47,24 +48,37 @@ func OpenReplica(ctx context.Context, primary *Store, o Options) (*Replica, erro
 	d.id, d.patience = primary.ID(), replicaPatience
 	close(d.beaten) // it has no heart
 	r := &replica{database: d, primary: primary}
-	if d.readers, err = d.pool(ctx, MaxReaders, func(c *pgx.ConnConfig) { *c = *d.target.connConfig(true) }); err != nil {
+	if d.readers, err = d.pool(ctx, MaxReaders, func(c *pgxpool.Config) {
+		c.ConnConfig = d.target.connConfig(true)
+		c.AfterConnect = d.checkCopy
+	}); err != nil {
 		return nil, d.target.fail("open", err)
 	}
 	within, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
-	var id string
-	err = d.readers.QueryRow(within, "SELECT store_id FROM meta WHERE id = 1").Scan(&id)
-	switch {
+	switch err := d.readers.Ping(within); {
 	case err != nil && (away(err) || within.Err() != nil):
 		d.logf("store %s: the replica cannot be reached now; the primary is read until it can: %v", d.target.display, err)
 	case err != nil:
 		d.readers.Close()
 		return nil, d.target.fail("open", err)
-	case id != primary.ID():
-		d.readers.Close()
-		return nil, d.schemaError("it is a copy of another world", "name a replica of the database of --db")
 	}
 	return &Replica{Store: sqlstore.New(r, o.Hooks, o.Logf), copy: r}, nil
+}
+
+// checkCopy holds each connection to the world that is copied: what answers at an address may be
+// another server tomorrow.
+func (d *database) checkCopy(ctx context.Context, c *pgx.Conn) error {
+	var id string
+	if err := c.QueryRow(ctx, "SELECT store_id FROM meta WHERE id = 1").Scan(&id); err != nil {
+		return err
+	}
+	if id != d.id {
+		err := d.schemaError("it is a copy of another world", "name a replica of the database of --db")
+		d.logf("%v; the primary is read", err)
+		return err
+	}
+	return nil
 }
 
 // Behind is how many entries the copy does not have yet; away says that it cannot be reached,
