@@ -1,8 +1,10 @@
 package workspace
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -63,5 +65,46 @@ func FuzzPaths(f *testing.F) {
 			t.Fatalf("something was made outside: %v %v", siblings, above)
 		}
 		r.tidy()
+	})
+}
+
+// FuzzPattern: a glob or an expression is refused or answered, in the form of answers, and what
+// is answered with does match it.
+func FuzzPattern(f *testing.F) {
+	for _, s := range []string{"", "**", "{a,b}/*", "[a-c]?", "{{a,b},{c,{d,e}}}", "a)(b", "(a?){1000}", `\pL{1000}`, "(?i)k", "^$", `[\x{80}-\x{10ffff}]`,
+		strings.Repeat("{a,a}", 20), strings.Repeat("*a", 100), strings.Repeat("**/a/", 50), strings.Repeat("(", 1200)} {
+		f.Add(s, true)
+		f.Add(s, false)
+	}
+	r := newRig(f)
+	r.put(map[string]string{strings.Repeat("a", 200): "aaaa\nK\n\xff\n", "a/a/a/a/a/a/b": "x", "c/d": "é\n\n"})
+	f.Fuzz(func(t *testing.T, pattern string, fold bool) {
+		if !utf8.ValidString(pattern) {
+			return // no payload can hold it
+		}
+		for _, payload := range []obj{{"op": "glob", "pattern": pattern}, {"op": "grep", "pattern": pattern, "ignore_case": fold}, {"op": "grep", "pattern": "a", "glob": pattern}} {
+			out, err := r.h.Perform(t.Context(), broker.Request{Episode: episode, Payload: hashref.MustMarshal(payload),
+				Need: world.Need{Effect: EffectRead, Scope: Scope, Cost: 1}})
+			if err != nil {
+				t.Fatalf("%v: %v", payload, err)
+			}
+			if canon, err := hashref.CanonicalObject(out); err != nil || string(canon) != string(out) {
+				t.Fatalf("%v: %s", payload, out)
+			}
+			var answer struct {
+				Matches []match `json:"matches"`
+			}
+			if err := json.Unmarshal(out, &answer); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range answer.Matches {
+				if payload["pattern"] == "a" || m.Escaped {
+					continue
+				}
+				if re := regexp.MustCompile(pattern); !fold && !re.MatchString(m.Text) {
+					t.Fatalf("%q does not match %q", pattern, m.Text)
+				}
+			}
+		}
 	})
 }

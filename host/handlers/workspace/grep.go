@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -78,12 +77,9 @@ func (a *grepArgs) search() (*search, error) {
 	case len(a.Pattern) > MaxPattern:
 		return nil, refuse("pattern is longer than %d bytes", MaxPattern)
 	}
-	re, err := regexp.Compile(a.Pattern)
+	m, err := newMatcher(a.Pattern, a.IgnoreCase)
 	if err != nil {
-		return nil, refuse("pattern is not a valid RE2 regular expression: %s", shown(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
-	}
-	if a.IgnoreCase {
-		re = regexp.MustCompile("(?i)" + a.Pattern)
+		return nil, err
 	}
 	if a.Glob != nil {
 		glob, err := checkGlob("glob", *a.Glob)
@@ -92,12 +88,12 @@ func (a *grepArgs) search() (*search, error) {
 		}
 		a.Glob = &glob
 	}
-	return &search{re: re, context: int(a.Context), limit: limit, room: MaxListing, scan: MaxScan, matches: []match{}}, nil
+	return &search{pattern: m, context: int(a.Context), limit: limit, room: MaxListing, scan: MaxScan, matches: []match{}}, nil
 }
 
 // search is one grep at work.
 type search struct {
-	re      *regexp.Regexp
+	pattern *matcher
 	context int
 	limit   int
 	room    int // bytes of JSON that are left
@@ -224,7 +220,7 @@ func (l *lines) run(ctx context.Context) error {
 			return nil
 		}
 		if len(line) > 0 || err == nil {
-			if err := l.line(n, line, tooLong); err != nil {
+			if err := l.line(ctx, n, line, tooLong); err != nil {
 				return err
 			}
 		}
@@ -235,8 +231,12 @@ func (l *lines) run(ctx context.Context) error {
 }
 
 // line takes one line, without its end.
-func (l *lines) line(n int, line []byte, tooLong bool) error {
-	hit := l.s.re.Match(line)
+func (l *lines) line(ctx context.Context, n int, line []byte, tooLong bool) error {
+	hit, err := l.s.pattern.match(ctx, line)
+	if err != nil {
+		l.s.cut = true
+		return err
+	}
 	if !hit && l.s.context == 0 {
 		l.s.cut = l.s.cut || tooLong
 		return nil

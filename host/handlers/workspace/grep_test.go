@@ -1,9 +1,14 @@
 package workspace
 
 import (
+	"context"
 	"fmt"
+	"regexp/syntax"
 	"strings"
 	"testing"
+	"time"
+
+	"ailang.dev/world/host/hashref"
 )
 
 func TestGrep(t *testing.T) {
@@ -62,6 +67,7 @@ func TestGrep(t *testing.T) {
 	r.refused(grep(`(a)\1`, nil), "pattern is not a valid RE2 regular expression: invalid escape sequence: `\\1`")
 	r.refused(grep("", nil), "pattern is empty")
 	r.refused(grep(strings.Repeat("a", MaxPattern+1), nil), "pattern is longer than 4096 bytes")
+	r.refused(grep("(?:abcdefghijk){1000}", nil), "pattern is too large: with its repetitions written out it has 11000 steps, at most 10000 are searched for")
 	r.refused(grep("a", obj{"glob": "["}), `glob "[" is not a valid glob`)
 	r.refused(grep("a", obj{"glob": "../x"}), `glob "../x" escapes the worktree`)
 	r.refused(grep("a", obj{"context": -1}), "context must be from 0 to 20")
@@ -112,5 +118,42 @@ func TestOrderIsBytewise(t *testing.T) {
 	}
 	if s := strings.Join(order, " "); s != "B a- a.b a/A a/z a0 z é" {
 		t.Errorf("order: %s", s)
+	}
+}
+
+// An expression as large as they may be, over a line as long as they are matched, ends when the
+// time of the effect does, with what was found before.
+func TestGrepThatWouldNotEnd(t *testing.T) {
+	r := newRig(t)
+	r.put(map[string]string{"a": strings.Repeat("a", 2000) + "b\n", "b": strings.Repeat("a", MaxScanLine) + "\nb\n"})
+	for name, pattern := range map[string]string{"hard": "(a?){1000}(a?){1000}b", "folded": "(?i)(a?){1000}([aA]?){1000}b"} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), answerGrace+time.Second)
+			defer cancel()
+			out, err := r.raw(ctx, EffectRead, string(hashref.MustMarshal(obj{"op": "grep", "pattern": pattern})))
+			if err != nil || out["truncated"] != true {
+				t.Fatalf("%.200v, %v", out, err)
+			}
+			for _, m := range out["matches"].([]any) {
+				if m.(map[string]any)["path"] != "a" {
+					t.Errorf("%.200v", m)
+				}
+			}
+		})
+	}
+}
+
+// steps is never below what the library makes of an expression but for its ends, and never far
+// above.
+func TestSteps(t *testing.T) {
+	for _, pattern := range []string{"", "a", "abc", "[a-z]", "a*", "a+?", "a?", "(a)", "(?:a|bc|d)", "a{3}", "a{3,}", "a{3,7}", "a{0}", "(a{10}b?){20,30}", "^x$", `\pL{5}|\bq\b`, "(a?){100}"} {
+		tree, err := syntax.Parse(pattern, syntax.Perl)
+		must(t, err)
+		n := steps(tree)
+		prog, err := syntax.Compile(tree.Simplify())
+		must(t, err)
+		if made := len(prog.Inst) - 2; n < made-1 || n > made+4 {
+			t.Errorf("%s: %d steps, made into %d", pattern, n, made)
+		}
 	}
 }

@@ -24,20 +24,20 @@ const episode = "ep"
 
 // rig is a handler over a real worktree, with a folder beside it that nothing may touch.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	h       *Handler
 	tree    string // the worktree
 	outside string
 }
 
-func newRig(t *testing.T, protected ...string) *rig {
+func newRig(t testing.TB, protected ...string) *rig {
 	t.Helper()
 	set, err := policy.New(policy.Config{Rules: policy.Rules{Deny: protected}})
 	must(t, err)
 	return newRigFor(t, set)
 }
 
-func newRigFor(t *testing.T, set *policy.Set) *rig {
+func newRigFor(t testing.TB, set *policy.Set) *rig {
 	t.Helper()
 	top := t.TempDir()
 	r := &rig{t: t, tree: filepath.Join(top, "ws", episode), outside: filepath.Join(top, "outside")}
