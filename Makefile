@@ -107,7 +107,7 @@ load: build
 
 soak: build
 	$(GO) build -o bin/world-load ./bench/load
-	bin/world-load -worldd bin/ailang-worldd -scratch bin -parts capacity,hold -hold 30m -window 10s -title "Half an hour at four fifths" -out $(LOADOUT)/soak $(LOADFLAGS)
+	bin/world-load -worldd bin/ailang-worldd -scratch bin -parts capacity,hold -slice 2m -hold 30m -window 10s -title "Half an hour at four fifths" -out $(LOADOUT)/soak $(LOADFLAGS)
 
 clean:
 	rm -rf bin

@@ -195,3 +195,23 @@ func TestStreamIsSumInParts(t *testing.T) {
 		}
 	}
 }
+
+// FuzzRef: a text is no reference, or one that is written as it was read, in each of its forms.
+func FuzzRef(f *testing.F) {
+	for _, s := range []string{"", "sha256:", SumString("x").String(), strings.ToUpper(SumString("x").String()), SumString("x").Hex(), "sha256:" + strings.Repeat("g", 64), SumString("x").String() + "\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := Parse(s)
+		if err != nil {
+			if !errors.Is(err, ErrRef) || !r.IsNone() {
+				t.Fatalf("%v, %v", r, err)
+			}
+			return
+		}
+		again, err := FromDigest(r.Digest())
+		if err != nil || r.IsNone() || r.String() != s || again.Compare(r) != 0 || "sha256:"+r.Hex() != s {
+			t.Fatalf("%q became %s, %s, %v", s, r, again, err)
+		}
+	})
+}

@@ -92,6 +92,10 @@ func TestPasswordIsNeverTold(t *testing.T) {
 		"postgres://u:" + secret + "@127.0.0.1:1/db",
 		"postgres://u@127.0.0.1:1/db?password=" + secret + "&sslpassword=" + secret,
 		"postgres://u:" + secret + "@127.0.0.1:notaport/db",
+		"postgres://u:12#" + secret + "@127.0.0.1:1/db",
+		"postgres://u:12/" + secret + "@127.0.0.1:1/db",
+		"postgres://u:12?" + secret + "@127.0.0.1:1/db",
+		"postgres://u:p@1/" + secret + "@127.0.0.1:1/db",
 		"postgres://u:" + secret + "@%zz/db",
 		"postgres://u:" + secret + "@127.0.0.1:1/db?sslmode=no",
 		"postgres://u:" + secret + "@127.0.0.1:1/db?schema=pg_x",
@@ -120,6 +124,29 @@ func TestPasswordIsNeverTold(t *testing.T) {
 	if _, err := Open(ctx, Options{URL: wrong}); err == nil || strings.Contains(err.Error(), "s3cr3t") || world.KindOf(err) == world.KindTimeout {
 		t.Errorf("a wrong password: %v", err)
 	}
+}
+
+// FuzzTarget: a URL is refused or read, and whatever stands beside its password, or in it, nothing
+// that is shown of it holds that.
+func FuzzTarget(f *testing.F) {
+	for _, c := range [][2]string{{"127.0.0.1:1/db", ""}, {"a:1,b:2/db", "schema=x&sslmode=no"}, {"%zz/db", "schema=pg_x"}, {"h:notaport/db", "connect_timeout=x"}, {"/", "host=/run;x&%"},
+		{"[::1]/d", "search_path=a,b"}, {"u:p@h/db", "schema=%00"}, {"h/db#frag", "sslpassword=x&service=y"}, {"#", ""}, {"/", ""}, {"?", ""}, {"@1/x", ""}, {"%", ""}} {
+		f.Add(c[0], c[1])
+	}
+	const secret = "s3cr3tw0rd"
+	f.Fuzz(func(t *testing.T, rest, query string) {
+		for _, url := range []string{"postgres://u:" + secret + "@" + rest + "?" + query, "postgres://u:1" + rest + secret + "@h/db?" + query} {
+			said := Display(url)
+			if tgt, err := ParseTarget(url); err != nil {
+				said += err.Error()
+			} else {
+				said += tgt.display
+			}
+			if strings.Contains(said, secret) {
+				t.Errorf("of %q it is told: %s", url, said)
+			}
+		}
+	})
 }
 
 // TestSeveralWorlds keeps two worlds in one database, and refuses what is none.

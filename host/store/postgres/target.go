@@ -54,7 +54,7 @@ func Display(db string) string {
 		return db
 	}
 	u, err := url.Parse(db)
-	if err != nil {
+	if err != nil || cutByPassword(u) {
 		return "postgres://(unreadable)"
 	}
 	if u.User != nil {
@@ -68,6 +68,13 @@ func Display(db string) string {
 	return u.String()
 }
 
+// cutByPassword tells whether some of a password may stand where the host, the database or a
+// parameter should: it has a character in it that ends a part of a URL. The driver's errors would
+// show it there.
+func cutByPassword(u *url.URL) bool {
+	return u.Fragment != "" || strings.Contains(u.EscapedPath(), "@") || strings.Contains(u.RawQuery, "@")
+}
+
 // ParseTarget reads a URL: those of libpq, and the parameter schema, which names the world's
 // schema and makes it if it is not there. Without it the world is in the first schema of the
 // server's search path. The error never holds the URL.
@@ -78,8 +85,8 @@ func ParseTarget(db string) (*Target, error) {
 			Hint: "it is postgres://user@host:port/database, with ?schema=NAME for one of several worlds"}
 	}
 	u, err := url.Parse(db)
-	if err != nil || !IsURL(db) {
-		return bad("the database's URL cannot be read")
+	if err != nil || !IsURL(db) || cutByPassword(u) {
+		return bad("the database's URL cannot be read: in a password, write # / ? @ : % as %23 %2F %3F %40 %3A %25")
 	}
 	t := &Target{display: Display(db)}
 	q := u.Query()
