@@ -23,7 +23,7 @@ deps:
 	( cd $$d && { [ -d node_modules ] && [ node_modules -nt package-lock.json ] || npm ci --ignore-scripts --no-fund --no-audit --loglevel=error; } ) || exit 1; done
 
 lint:
-	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
+	@files=$$(git ls-files '*.go'); [ -n "$$files" ] || { echo "this is no checkout: git knows no files"; exit 1; }; out=$$(gofmt -l $$files); [ -z "$$out" ] || { echo "not formatted: $$out"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)
 
@@ -77,11 +77,12 @@ unit:
 FUZZTIME ?= 10m
 FUZZLOG ?= bin/fuzz.log
 fuzz:
-	@mkdir -p bin; : >$(FUZZLOG); for d in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
+	@mkdir -p bin; : >$(FUZZLOG); [ -n "$$(git ls-files '*_test.go')" ] || { echo "this is no checkout: git knows no tests"; exit 1; }; for d in $$(git ls-files '*_test.go' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
 	for f in $$(grep -hoE '^func Fuzz[A-Za-z0-9]*' $$d/*_test.go | cut -d' ' -f2); do \
 	hunt() { $(GO) test ./$$d -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) >bin/fuzz.out 2>&1; rc=$$?; cat bin/fuzz.out >>$(FUZZLOG); return $$rc; }; \
 	hunt || { [ -z "$$(git status --porcelain $$d/testdata/fuzz)" ] && hunt; } || { cat bin/fuzz.out; exit 1; }; \
-	echo "$$d $$f: $$(grep -o 'execs: [0-9]*' bin/fuzz.out | tail -n 1)"; done; done
+	n=$$(grep -o 'execs: [0-9]*' bin/fuzz.out | tail -n 1); [ -n "$$n" ] || { cat bin/fuzz.out; echo "$$d $$f hunted nothing"; exit 1; }; \
+	echo "$$d $$f: $$n"; done; done
 
 # The liturgical calendar against romcal, day by day, and the table of readings against citations from elsewhere, if CITATIONS names a file of them; see docs/calendar.md.
 CITATIONS ?=
@@ -107,7 +108,7 @@ load: build
 
 soak: build
 	$(GO) build -o bin/world-load ./bench/load
-	bin/world-load -worldd bin/ailang-worldd -scratch bin -parts capacity,hold -slice 2m -hold 30m -window 10s -title "Half an hour at four fifths" -out $(LOADOUT)/soak $(LOADFLAGS)
+	bin/world-load -worldd bin/ailang-worldd -scratch bin -parts capacity,steady,hold -slice 45s -hold 30m -window 10s -title "Half an hour at four fifths" -out $(LOADOUT)/soak $(LOADFLAGS)
 
 clean:
 	rm -rf bin

@@ -238,3 +238,29 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestSteady: rates rise until one is not borne, and four fifths of the last are held.
+func TestSteady(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "lt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	args := []string{"-scratch", dir, "-parts", "capacity,steady,hold", "-mix", "mcp-list=1", "-sessions", "2", "-callers", "2", "-warm", "200ms", "-slice", "300ms", "-hold", "300ms", "-window", "100ms", "-verify=false", "-json"}
+	var out, log bytes.Buffer
+	if err := run(t.Context(), exe, args, &out, &log); err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	var sum summary
+	if err := json.Unmarshal(out.Bytes(), &sum); err != nil {
+		t.Fatal(err)
+	}
+	held := sum.Parts[len(sum.Parts)-1]
+	if sum.Steady < steadyFrom*sum.Capacity || sum.Steady > sum.Capacity || held.Name != partHold || held.Rate != sum.Steady*usualShare {
+		t.Errorf("capacity %v, steady %v, held %+v", sum.Capacity, sum.Steady, held)
+	}
+}

@@ -117,6 +117,7 @@ const (
 // The parts of a run, in their order.
 const (
 	partCapacity = "capacity"
+	partSteady   = "steady" // only if asked for
 	partHold     = "hold"
 	partOverload = "overload"
 	partWarm     = "warm-up" // always
@@ -127,7 +128,7 @@ const usage = `load puts a daemon under mixed traffic and says what it bore.
   load                                       a daemon of its own, in a temporary folder
   load -worldd bin/ailang-worldd             the same, of this binary
   load -db world.db                          the running daemon of that store
-  load -parts capacity,hold -hold 30m        a soak: four fifths of what it can, for half an hour
+  load -parts capacity,steady,hold -hold 30m a soak: four fifths of what it bears without a refusal, for half an hour
   load -rate 500 -parts hold                 a rate of your own
 
 Calls at a fixed rate are due at times of a Poisson process, and latency counts from when a call was
@@ -158,7 +159,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.callers, "callers", usualCallers, "callers of the closed loop")
 	fs.IntVar(&o.most, "in-flight", usualMost, "calls at once, at most, of the open loop; one that is due waits here and its time runs")
 	fs.DurationVar(&o.warm, "warm", 5*time.Second, "closed loop before anything counts")
-	fs.DurationVar(&o.slice, "slice", 15*time.Second, "how long capacity is measured")
+	fs.DurationVar(&o.slice, "slice", 15*time.Second, "how long capacity is measured, and each rate of steady")
 	fs.DurationVar(&o.hold, "hold", time.Minute, "how long the fixed rate is held")
 	fs.DurationVar(&o.overload, "overload", 10*time.Second, "how long each overload lasts")
 	fs.DurationVar(&o.recovery, "recovery", 10*time.Second, "how long the held rate goes on after an overload")
@@ -200,8 +201,8 @@ func parseFactors(text string) (all []float64, err error) {
 
 func (o *options) check() error {
 	for _, p := range o.parts {
-		if !slices.Contains([]string{partCapacity, partHold, partOverload}, p) {
-			return fmt.Errorf("no part %q: there are capacity, hold, overload", p)
+		if !slices.Contains([]string{partCapacity, partSteady, partHold, partOverload}, p) {
+			return fmt.Errorf("no part %q: there are capacity, steady, hold, overload", p)
 		}
 	}
 	if o.db != "" {
@@ -213,6 +214,8 @@ func (o *options) check() error {
 		}
 	}
 	switch {
+	case o.window > min(o.slice, o.hold):
+		return errors.New("a -window is at most as long as -slice and -hold")
 	case len(o.mix) == 0:
 		return errors.New("the mix holds nothing that can be called here")
 	case o.sessions < 1 || o.sessions > maxSessions || o.users < 1 || o.users > maxSessions:
@@ -221,8 +224,8 @@ func (o *options) check() error {
 		return fmt.Errorf("callers are from 1 to %d, calls in flight to %d", maxCallers, maxInFlight)
 	case o.rate < 0 || o.rate > maxRate || o.share <= 0 || o.share > 1:
 		return fmt.Errorf("a rate is from 0 to %g, a share above 0 and at most 1", maxRate)
-	case o.rate == 0 && !o.has(partCapacity):
-		return errors.New("without the part capacity there must be a -rate")
+	case !o.has(partCapacity) && (o.rate == 0 || o.has(partSteady)):
+		return errors.New("without the part capacity there must be a -rate, and no part steady")
 	}
 	if o.out != "" {
 		return os.MkdirAll(filepath.Dir(o.out), 0o755)

@@ -23,7 +23,8 @@ type summary struct {
 	Mix           string   `json:"mix"`
 	Sessions      int      `json:"sessions"`
 	Users         int      `json:"users"`
-	Capacity      float64  `json:"capacity,omitempty"` // answers a second
+	Capacity      float64  `json:"capacity,omitempty"` // answers a second, of a closed loop
+	Steady        float64  `json:"steady,omitempty"`   // requests a second, the highest rate of which none was refused
 	Share         float64  `json:"share"`
 	Parts         []*part  `json:"parts"`
 	Drift         []drift  `json:"drift,omitempty"`
@@ -244,7 +245,11 @@ func (s *summary) markdown(out string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s.\n%d sessions and %d users; of the requests: %s.\n\n", s.Title, s.Machine, s.Sessions, s.Users, s.Mix)
 	if s.Capacity > 0 {
-		fmt.Fprintf(&b, "Capacity, in a closed loop: **%.0f answers a second**.\n\n", s.Capacity)
+		fmt.Fprintf(&b, "Capacity, in a closed loop: **%.0f answers a second**.", s.Capacity)
+		if s.Steady > 0 {
+			fmt.Fprintf(&b, " The highest fixed rate of which nothing was refused: **%.0f a second**.", s.Steady)
+		}
+		b.WriteString("\n\n")
 	}
 	b.WriteString("| part | due/s | ok/s | refused | outcome unknown | wrong | not sent | p50 | p99 | p99.9 | max | a refusal, p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range s.Parts {

@@ -77,6 +77,12 @@ func (l *loader) parts(ctx context.Context) error {
 		p := l.keep(part{Name: partCapacity, Callers: o.callers}, rec)
 		capacity = float64(p.Tally.OK) / (p.To - p.From)
 		l.sum.Capacity = capacity
+		if o.has(partSteady) && ctx.Err() == nil {
+			if capacity = l.steady(ctx, capacity); capacity == 0 {
+				return errors.New("not even the lowest rate was borne without a refusal")
+			}
+			l.sum.Steady = capacity
+		}
 		if rate == 0 {
 			rate = capacity * o.share
 		}
@@ -99,6 +105,30 @@ func (l *loader) parts(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// Rates of steady, as parts of what a closed loop gets done.
+const (
+	steadyFrom = 0.5
+	steadyStep = 0.05
+)
+
+// steady finds how much is borne by a daemon that cannot slow its callers down: the highest of
+// fixed rates that rise until one is refused something, or waits here; 0 if that is the first.
+func (l *loader) steady(ctx context.Context, closed float64) (borne float64) {
+	for share := steadyFrom; share < 1+steadyStep/2; share += steadyStep {
+		rec := l.recorder(l.opt.window)
+		rate := closed * share
+		f := l.traffic.open(ctx, rec, rate, l.opt.most, l.opt.slice)
+		f.wait()
+		p := l.keep(part{Name: partSteady, Rate: rate, Due: f.due, Unsent: f.unsent}, rec)
+		// Of what came due in the last moment some is never sent.
+		if t := p.Tally; t.Refused+t.Unknown+t.Wrong > 0 || f.unsent > f.due/100 || ctx.Err() != nil {
+			break
+		}
+		borne = rate
+	}
+	return borne
 }
 
 // fine is the length of a window in which a recovery is looked for.

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -22,7 +23,7 @@ import (
 
 // provider serves a discovery document and a key set, and signs.
 type provider struct {
-	t       *testing.T
+	t       testing.TB
 	server  *httptest.Server
 	keys    atomic.Pointer[jose.JSONWebKeySet]
 	down    atomic.Bool
@@ -32,7 +33,7 @@ type provider struct {
 	alg     jose.SignatureAlgorithm
 }
 
-func newProvider(t *testing.T) *provider {
+func newProvider(t testing.TB) *provider {
 	p := &provider{t: t}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
@@ -304,4 +305,59 @@ func TestIssuerConfig(t *testing.T) {
 			t.Errorf("%s %s", u, why)
 		}
 	}
+}
+
+// FuzzBearer: whatever stands where a provider's token should, it is refused as bad, unknown or
+// expired, and makes nobody a user; only the one that was signed is taken.
+func FuzzBearer(f *testing.F) {
+	p := newProvider(f)
+	now := issuersStart
+	u := p.users(&now, nil)
+	good := p.sign(p.claims(now, nil))
+	parts := strings.Split(good, ".")
+	for _, s := range []string{good, good + ".", parts[0] + "." + parts[1] + ".", parts[0] + ".e30." + parts[2], "eyJhbGciOiJub25lIn0." + parts[1] + ".", "a.b.c", "..", strings.Repeat("A", MaxBearer)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		s, err := u.Resolve(t.Context(), bearer(token))
+		if err == nil {
+			if header, claims := strings.Split(token, ".")[0], strings.Split(token, ".")[1]; header != parts[0] || claims != parts[1] {
+				t.Fatalf("%q is %+v", token, s)
+			}
+			return
+		}
+		switch world.KindOf(err) {
+		case world.KindSessionBad, world.KindSessionUnknown, world.KindSessionExpired:
+		default:
+			t.Fatalf("%q: %v", token, err)
+		}
+	})
+}
+
+// FuzzKeys: whatever a provider gives as its keys is refused, or is public keys, a bounded number.
+func FuzzKeys(f *testing.F) {
+	p := newProvider(f)
+	set, err := json.Marshal(p.keys.Load())
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{string(set), `{"keys":[]}`, `{"keys":[{"kty":"oct","k":"AAAA"}]}`, `{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}]}`, "null", `{"keys":null}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		keys, err := publicKeys(text)
+		if err != nil {
+			return
+		}
+		if len(keys) == 0 || len(keys) > maxKeys {
+			t.Fatalf("%d keys", len(keys))
+		}
+		for _, k := range keys {
+			switch k.(type) {
+			case *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey:
+			default:
+				t.Fatalf("a key of %T", k)
+			}
+		}
+	})
 }

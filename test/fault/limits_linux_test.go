@@ -16,7 +16,13 @@ func TestOutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
 	s.start()
-	s.allDone("before", s.load("before", 3))
+	// Each caller has its connection: none can be accepted later.
+	for round := 0; s.dials.Load() < callers; round++ {
+		if round == 20 {
+			t.Fatalf("%d callers have %d connections", callers, s.dials.Load())
+		}
+		s.allDone("before", s.load(fmt.Sprint("before", round), 3))
+	}
 	var had unix.Rlimit
 	limit := func(n uint64) {
 		t.Helper()

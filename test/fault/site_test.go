@@ -13,12 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -86,7 +88,8 @@ type site struct {
 	url    string
 	stderr *safeBuffer
 	client *http.Client
-	folder string // that the daemon works in; "" is the test's
+	dials  atomic.Int64 // connections that were made since start
+	folder string       // that the daemon works in; "" is the test's
 	tasks  []*task
 }
 
@@ -177,7 +180,18 @@ func (s *site) start() {
 		s.t.Fatalf("the daemon did not start: %v\n%s", err, s.stderr.String())
 	}
 	s.url = strings.TrimSpace(strings.TrimPrefix(line, "ailang-worldd listening on "))
-	s.client = &http.Client{Timeout: callTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
+	s.dials.Store(0)
+	dialer := &net.Dialer{}
+	s.client = &http.Client{Timeout: callTimeout, Transport: &http.Transport{
+		MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, addr)
+			if err == nil {
+				s.dials.Add(1)
+			}
+			return c, err
+		},
+	}}
 }
 
 func (s *site) kill() {

@@ -152,7 +152,7 @@ func (s *site) reads(when string) {
 	for _, path := range []string{"/v1/health", "/v1/head", "/v1/log?limit=5"} {
 		resp, err := s.client.Get(s.url + path)
 		if err != nil {
-			s.t.Fatalf("%s: %s: %v", when, path, err)
+			s.t.Fatalf("%s: %s: %v\n%s", when, path, err, s.stderr.String())
 		}
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {

@@ -25,7 +25,7 @@ import (
 const (
 	// goneWithin is how long a command's processes may be seen after the daemon was killed:
 	// the kernel ends them, and is not waited for by whoever kills.
-	goneWithin = 5 * time.Second
+	goneWithin = 20 * time.Second
 	// seenWithin is how long a command may take to get going.
 	seenWithin = 20 * time.Second
 	lookEvery  = 20 * time.Millisecond

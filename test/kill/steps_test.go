@@ -3,9 +3,11 @@ package kill
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +68,73 @@ const (
 	unrecorded = "effects unrecorded"
 )
 
+// outcomes are the steps by their names at the pause points, after the kind of call.
+var outcomes = map[string]outcome{
+	"call.admitted":      {effect: true, done: 1, resend: runs},
+	"call.planned":       {effect: true, done: 1, resend: runs},
+	"effect.intended":    {effect: true, done: 0, indeterminate: true, resend: unrecorded},
+	"effect.performed":   {effect: true, done: 1, indeterminate: true, resend: unrecorded},
+	"call.finished":      {effect: true, done: 1, indeterminate: true, resend: unrecorded},
+	"call.before-commit": {effect: true, done: 1, indeterminate: true, resend: unrecorded},
+	"call.committed":     {effect: true, done: 1, resend: replays},
+
+	"rounds call.admitted":      {effect: true, rounds: true, done: 1, resend: runs},
+	"rounds call.planned":       {effect: true, rounds: true, done: 1, resend: runs},
+	"rounds effect.intended":    {effect: true, rounds: true, done: 0, indeterminate: true, resend: unrecorded},
+	"rounds effect.performed":   {effect: true, rounds: true, done: 1, indeterminate: true, resend: unrecorded},
+	"rounds effect.recorded":    {effect: true, rounds: true, done: 1, resend: unrecorded},
+	"rounds call.finished":      {effect: true, rounds: true, done: 1, resend: unrecorded},
+	"rounds call.before-commit": {effect: true, rounds: true, done: 1, resend: unrecorded},
+	"rounds call.committed":     {effect: true, rounds: true, done: 1, resend: replays},
+
+	"pure call.admitted":      {resend: runs},
+	"pure call.finished":      {resend: runs},
+	"pure call.before-commit": {resend: runs},
+	"pure call.committed":     {resend: replays},
+}
+
+// pauses finds the pause points of the code.
+func pauses(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	err := filepath.WalkDir(filepath.Join("..", "..", "host"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range regexp.MustCompile(`Pause\("([^"]+)"\)`).FindAllSubmatch(text, -1) {
+			found[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d pause points, %v", len(found), err)
+	}
+	return found
+}
+
+// TestEveryStepIsKilledAt: each pause point of the code is one of outcomes for calls with effects,
+// and of those none is missing in the code.
+func TestEveryStepIsKilledAt(t *testing.T) {
+	there := pauses(t)
+	killed := map[string]bool{}
+	for step := range outcomes {
+		_, at, alone := strings.Cut(step, " ")
+		if !alone {
+			at = step
+		}
+		killed[at] = true
+		if !there[at] {
+			t.Errorf("the code has no step %s", at)
+		}
+	}
+	for at := range there {
+		if !killed[at] {
+			t.Errorf("no call is killed at %s", at)
+		}
+	}
+}
+
 func TestKilledAtEachStep(t *testing.T) {
 	s := newSite(t)
 	self, err := os.Executable()
@@ -73,26 +142,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	for step, want := range map[string]outcome{
-		"call.admitted":      {effect: true, done: 1, resend: runs},
-		"call.planned":       {effect: true, done: 1, resend: runs},
-		"effect.intended":    {effect: true, done: 0, indeterminate: true, resend: unrecorded},
-		"effect.performed":   {effect: true, done: 1, indeterminate: true, resend: unrecorded},
-		"call.finished":      {effect: true, done: 1, indeterminate: true, resend: unrecorded},
-		"call.before-commit": {effect: true, done: 1, indeterminate: true, resend: unrecorded},
-		"call.committed":     {effect: true, done: 1, resend: replays},
-
-		"rounds effect.performed":   {effect: true, rounds: true, done: 1, indeterminate: true, resend: unrecorded},
-		"rounds effect.recorded":    {effect: true, rounds: true, done: 1, resend: unrecorded},
-		"rounds call.finished":      {effect: true, rounds: true, done: 1, resend: unrecorded},
-		"rounds call.before-commit": {effect: true, rounds: true, done: 1, resend: unrecorded},
-		"rounds call.committed":     {effect: true, rounds: true, done: 1, resend: replays},
-
-		"pure call.admitted":      {resend: runs},
-		"pure call.finished":      {resend: runs},
-		"pure call.before-commit": {resend: runs},
-		"pure call.committed":     {resend: replays},
-	} {
+	for step, want := range outcomes {
 		n++
 		tk := &task{id: fmt.Sprintf("step-%d", n), effect: want.effect, rounds: want.rounds}
 		t.Run(step, func(t *testing.T) {

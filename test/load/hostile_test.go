@@ -125,7 +125,7 @@ func (s *served) warm() error {
 }
 
 // trickle sends a beginning, and then a little again and again, until the daemon ends the
-// connection. It must do so within bound, and not before half of it.
+// connection. It must do so within bound, and not before a quarter of it.
 func (s *served) trickle(what, beginning, drip string, bound time.Duration) {
 	c, err := net.DialTimeout("tcp", s.addr, honestLimit)
 	if err != nil {

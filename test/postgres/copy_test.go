@@ -60,20 +60,10 @@ func TestStoreCopy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(archive, "note"), []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	verify := func(db string) (m map[string]any) {
-		t.Helper()
-		if err := json.Unmarshal([]byte(f.run(f.bin, "verify", "--deep", "--json", "--db", db)), &m); err != nil {
-			t.Fatal(err)
-		}
-		for _, differs := range []string{"took", "seconds", "took_ms", "elapsed", "duration_ms"} {
-			delete(m, differs)
-		}
-		return m
-	}
-	want := verify(file)
+	want := f.verify(file)
 	head := f.run(f.bin, "log", "tail", "-n", "500", "--raw", "--db", file)
 	f.run(f.bin, "store", "copy", file, url)
-	if diff := cmp.Diff(want, verify(url)); diff != "" {
+	if diff := cmp.Diff(want, f.verify(url)); diff != "" {
 		t.Errorf("after the move to a database (-file +database):\n%s", diff)
 	}
 	if got := f.run(f.bin, "log", "tail", "-n", "500", "--raw", "--db", url); got != head {
@@ -96,9 +86,9 @@ func TestStoreCopy(t *testing.T) {
 	}
 	d.stop(t)
 	f.account(tasks)
-	want = verify(url)
+	want = f.verify(url)
 	f.run(f.bin, "store", "copy", url, back)
-	if diff := cmp.Diff(want, verify(back)); diff != "" {
+	if diff := cmp.Diff(want, f.verify(back)); diff != "" {
 		t.Errorf("after the move back (-database +file):\n%s", diff)
 	}
 	if _, errs, err := f.try(f.bin, "store", "copy", url, back); err == nil || !strings.Contains(errs, "already") {
@@ -111,6 +101,45 @@ func TestStoreCopy(t *testing.T) {
 			t.Fatalf("%+v, %v", tk, err)
 		}
 	}
+	d.stop(t)
+}
+
+// verify is what verify --deep says of a store, without what differs from run to run.
+func (f *fleet) verify(db string) (m map[string]any) {
+	f.t.Helper()
+	if err := json.Unmarshal([]byte(f.run(f.bin, "verify", "--deep", "--json", "--db", db)), &m); err != nil {
+		f.t.Fatal(err)
+	}
+	for _, differs := range []string{"took", "seconds", "took_ms", "elapsed", "duration_ms"} {
+		delete(m, differs)
+	}
+	return m
+}
+
+// TestDumpAndRestore takes a world out of one database by PostgreSQL's own tools and puts it into
+// another: it proves itself there, and goes on.
+func TestDumpAndRestore(t *testing.T) {
+	from, to := cluster.Database(t), cluster.Database(t)
+	f := newFleet(t, cluster.URL(from))
+	d := f.start()
+	tasks := f.mixed("before", []*daemon{d}, 2, 9, nil)
+	d.stop(t)
+	want := f.verify(f.db)
+	bin, _ := pgtest.Bin()
+	dump := filepath.Join(t.TempDir(), "dump.sql")
+	f.run(filepath.Join(bin, "pg_dump"), "-d", cluster.AdminURL(from), "-f", dump)
+	f.run(filepath.Join(bin, "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-d", cluster.AdminURL(to), "-f", dump)
+	f.db = cluster.URL(to)
+	if diff := cmp.Diff(want, f.verify(f.db)); diff != "" {
+		t.Errorf("after the restore (-dumped +restored):\n%s", diff)
+	}
+	d = f.start()
+	for _, tk := range tasks { // an acknowledged task is the same entry for ever
+		if err := f.send(d, f.token, tk); err != nil || !tk.acked {
+			t.Fatalf("%+v, %v", tk, err)
+		}
+	}
+	f.account(tasks)
 	d.stop(t)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"ailang.dev/world/host/archive"
 	"ailang.dev/world/host/capsule"
+	"ailang.dev/world/host/capsule/capsuletest"
 	"ailang.dev/world/host/world"
 )
 
@@ -108,7 +109,7 @@ func TestBrokenRelease(t *testing.T) {
 			for range 2 {
 				begun := time.Now()
 				out, err := capsule.RunObject(t.Context(), e, capsule.NewSource(body("echo")), []byte(`{}`))
-				if took := time.Since(begun); took > capsule.PhaseTimeout+time.Second {
+				if took := time.Since(begun); took > capsule.PhaseTimeout+capsuletest.Prompt {
 					t.Errorf("took %v", took)
 				}
 				if tt.kind == 0 {
@@ -136,7 +137,7 @@ func TestHangIsThePhasesEnd(t *testing.T) {
 	e := pin(t, testConfig(t), standin)
 	begun := time.Now()
 	_, err := e.Run(t.Context(), capsule.NewSource(body("sleep")), []byte("{}"))
-	if took := time.Since(begun); world.KindOf(err) != world.KindExecution || took < capsule.PhaseTimeout || took > capsule.PhaseTimeout+time.Second {
+	if took := time.Since(begun); world.KindOf(err) != world.KindExecution || took < capsule.PhaseTimeout || took > capsule.PhaseTimeout+capsuletest.Prompt {
 		t.Errorf("after %v: %v", took, err)
 	}
 }

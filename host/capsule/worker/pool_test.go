@@ -168,7 +168,7 @@ func TestHangupEndsWorker(t *testing.T) {
 			go func() { ended <- cmd.Wait() }()
 			select {
 			case <-ended:
-			case <-time.After(5 * time.Second):
+			case <-time.After(20 * time.Second):
 				_ = cmd.Process.Kill()
 				t.Error("the worker lives on")
 			}

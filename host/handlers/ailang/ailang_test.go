@@ -470,7 +470,7 @@ func TestToolsThatMisbehave(t *testing.T) {
 		killed := ran(killed)
 		killed["limit"] = "timeout"
 		r.want(EffectCLI, obj{"operation": "prompt"}, killed)
-		if took := time.Since(began); took < MaxTime/2 || took > broker.HandlerTimeout {
+		if took := time.Since(began); took < MaxTime/2 {
 			t.Errorf("it took %v", took)
 		}
 	})

@@ -167,6 +167,8 @@ func TestYearsAreKeptBoundedly(t *testing.T) {
 	}
 }
 
+// FuzzPayload: whatever the payload, it is told to be bad, or the answer is a refusal with its reason or
+// an answer without one.
 func FuzzPayload(f *testing.F) {
 	f.Add([]byte(`{"when":"today"}`))
 	f.Add([]byte(`{"when":{"from":"today","to":"in 40 days"},"zone":"Europe/Malta","calendar":"malta","want":["readings","saints"]}`))

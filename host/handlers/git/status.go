@@ -59,7 +59,7 @@ func parseChange(rec string) (change, error) {
 	case 'u':
 		ch.conflict = true
 	default:
-		if len(parts[1]) != 2 {
+		if len(parts[1]) != 2 || parts[2] == "" {
 			return change{}, errBadOutput
 		}
 		ch.staged, ch.unstaged = letters[parts[1][0]], letters[parts[1][1]]

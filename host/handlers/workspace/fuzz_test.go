@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/bmatcuk/doublestar/v4"
+
 	"ailang.dev/world/host/broker"
 	"ailang.dev/world/host/hashref"
 	"ailang.dev/world/host/world"
@@ -92,17 +94,24 @@ func FuzzPattern(f *testing.F) {
 				t.Fatalf("%v: %s", payload, out)
 			}
 			var answer struct {
-				Matches []match `json:"matches"`
+				Matches []match  `json:"matches"`
+				Paths   []string `json:"paths"`
 			}
 			if err := json.Unmarshal(out, &answer); err != nil {
 				t.Fatal(err)
 			}
-			for _, m := range answer.Matches {
-				if payload["pattern"] == "a" || m.Escaped {
-					continue
+			for _, name := range answer.Paths {
+				if ok, err := doublestar.Match(strings.TrimPrefix(pattern, "./"), name); err != nil || !ok {
+					t.Fatalf("%q does not match %q: %v", pattern, name, err)
 				}
-				if re := regexp.MustCompile(pattern); !fold && !re.MatchString(m.Text) {
-					t.Fatalf("%q does not match %q", pattern, m.Text)
+			}
+			flag := ""
+			if payload["ignore_case"] == true {
+				flag = "(?i)"
+			}
+			for _, m := range answer.Matches {
+				if payload["glob"] == nil && !m.Escaped && !regexp.MustCompile(flag+pattern).MatchString(m.Text) {
+					t.Fatalf("%q does not match %q", flag+pattern, m.Text)
 				}
 			}
 		}

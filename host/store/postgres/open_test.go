@@ -350,6 +350,7 @@ func TestSchemaIsPlain(t *testing.T) {
 	}
 }
 
+// FuzzText: whatever the bytes, they are kept as text that a database takes, and read back as they were.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "plain", `a\b`, "\x00", "\xff\xfe", `\x41`, "näme", "\\"} {
 		f.Add(s)

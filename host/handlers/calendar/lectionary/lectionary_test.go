@@ -202,6 +202,7 @@ func TestCitations(t *testing.T) {
 	}
 }
 
+// FuzzCitation: a text is no citation, or one that has verses and is the same as itself.
 func FuzzCitation(f *testing.F) {
 	f.Add("Is 63:16b-17, 19b; 64:2-7")
 	f.Add("1 Thes 3:12—4:2")

@@ -327,6 +327,7 @@ func TestAFullYear(t *testing.T) {
 	}
 }
 
+// FuzzCalendarFile: a text is no calendar, or one in which each day has a celebration that is kept.
 func FuzzCalendarFile(f *testing.F) {
 	all := calendars(f)
 	f.Add([]byte("id: a\nname: A\noptions: {epiphany: sunday}\nomit: [joseph]\ncelebrations:\n- {id: b, date: 03-17, rank: solemnity, name: B, in_holy_week: before}\n"))

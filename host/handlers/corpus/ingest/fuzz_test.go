@@ -42,6 +42,7 @@ func sound(t *testing.T, d *corpus.Document) {
 	}
 }
 
+// FuzzMarkdown: whatever the text, it is refused or becomes a sound document.
 func FuzzMarkdown(f *testing.F) {
 	for _, s := range []string{"---\ntitle: a\n---\n# b\n\n## 1. c\n\nd\n", "# \x1b\n\n- [x](y)\n\n| a |\n|-|\n| b |", "a[^1]\n\n[^1]: note", "<div>\n\n*x*"} {
 		f.Add([]byte(s))
@@ -56,6 +57,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
+// FuzzHTML: whatever the page, it is refused or becomes a sound document.
 func FuzzHTML(f *testing.F) {
 	for _, s := range []string{"<html><title>t</title><h1>a</h1><p>b<script>c</script>", "<h2>1. x</h2><ul><li>y", "<table><td><p>x", "<link rel=canonical href='javascript:x'>y"} {
 		f.Add([]byte(s))
@@ -70,6 +72,7 @@ func FuzzHTML(f *testing.F) {
 	})
 }
 
+// FuzzText: whatever the text, it is refused or becomes a sound document.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"Title\n\n1. Heading\n\ntext", "1.1 A\n\n1.1 A\n\nx", "\f\n\n\x0b", "---\ndate: 2020-01-01\n---\nx"} {
 		f.Add([]byte(s))
@@ -84,6 +87,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+// FuzzLines: whatever the lines, each is refused or becomes a sound document.
 func FuzzLines(f *testing.F) {
 	f.Add([]byte(`{"title":"a","text":"b"}` + "\n" + `{"sections":[{"section":"1","text":"x"}]}`))
 	f.Add([]byte(`{"text":7}` + "\n\n[]"))

@@ -91,14 +91,20 @@ func Start() (*Cluster, error) {
 	return c, c.Exec("postgres", fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '%s'", Role, Password))
 }
 
+// bootTries is how often another port is taken, where somebody else was faster.
+const bootTries = 5
+
 // boot takes a free port and starts the server on it.
-func (c *Cluster) boot() error {
-	port, err := freePort()
-	if err != nil {
-		return err
+func (c *Cluster) boot() (err error) {
+	for range bootTries {
+		if c.Port, err = freePort(); err != nil {
+			return err
+		}
+		if err = c.Boot(); err == nil {
+			return nil
+		}
 	}
-	c.Port = port
-	return c.Boot()
+	return err
 }
 
 // owner is whom the server runs as: it refuses to be root.
