@@ -265,7 +265,10 @@ func TestEscape(t *testing.T) {
 		heard := r.heard.Load()
 		a := r.inside("any", name)
 		tried++
-		held := a.ExitCode == 0 && a.Stdout == "" || name == "32-bit calls" && a.Signal == "SIGSYS"
+		held := a.ExitCode == 0 && a.Stdout == ""
+		if name == "32-bit calls" { // a kernel that has none faults whoever tries
+			held = held || a.Signal == "SIGSYS" || a.Stdout == "" && strings.Contains(a.Stderr, "SIGSEGV")
+		}
 		if !held || r.heard.Load() != heard || r.state() != before || len(a.Removed) > 0 {
 			out++
 			t.Errorf("ESCAPED: %s: %+v", name, a)
